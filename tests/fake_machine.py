@@ -75,6 +75,10 @@ class FakeMachine:
     def __init__(self, files: Mapping[str, bytes | str], denied: tuple[str, ...] = ()) -> None:
         self.files, self.denied = dict(files), denied
         self.groups: dict[str, int] = {}
+        self.refuses: dict[str, int] = {}
+        """Nodes that this user may open by their mode, and what open(2) says nevertheless."""
+        self.opened: list[str] = []
+        self.fds: set[int] = set()
         self.touched: list[str] = []
         self.kept: dict[str, object] = {}
 
@@ -129,10 +133,18 @@ class FakeMachine:
         return AssertionError(f"only looking is allowed, not {what}")
 
     def open(self, path: str, flags: int) -> int:
-        raise self._never(f"open {path}")
+        """Of a node, as the probe and the doctor try it; `refuses` has its errno."""
+        if not path.startswith("/dev/") or flags != os.O_RDWR:
+            raise self._never(f"open {path}")
+        number = errno.EACCES if path in self.denied else self.refuses.get(path, 0)
+        if not self.exists(path) or number:
+            raise self._fail(number or errno.ENOENT, f"open {path}")
+        self.opened.append(path)
+        self.fds.add(len(self.opened))
+        return len(self.opened)
 
     def close(self, fd: int) -> None:
-        raise self._never("close")
+        self.fds.remove(fd)
 
     def write(self, path: str, data: bytes) -> None:
         raise self._never(f"write {path}")

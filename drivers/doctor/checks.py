@@ -12,7 +12,7 @@ from drivers.choice import choose
 from drivers.default import OTHERS, explain
 from drivers.doctor import MISSING, OK, WARN, Check, Line
 from drivers.kinds import BEST_FIRST, kernel_drivers, named
-from drivers.machine.access import denied
+from drivers.machine.access import opened
 from drivers.machine.buses import pci_listing, render_nodes, usb_listing
 from drivers.machine.system import current_user, group_names, memlock_bytes
 from drivers.machine.text import entries, fields, first_line, read_text, try_text
@@ -46,11 +46,9 @@ def nodes(world: World, environ: Mapping[str, str]) -> Lines:
     for path, hint in advice.items():
         if not world.exists(path):
             yield Line("nodes", MISSING, f"{path} does not exist", hint)
-        elif world.access(path, os.R_OK | os.W_OK):
-            yield Line("nodes", OK, f"{path} can be opened")
         else:
-            reason, fix = denied(world, path)
-            yield Line("nodes", WARN, reason, fix)
+            found = opened(world, path)
+            yield Line("nodes", OK if found.ok else WARN, found.reason, found.advice)
     if not any(path.startswith("/dev/dri/") for path in advice):
         hint = "the kernel driver of the GPU makes it"
         yield Line("nodes", MISSING, "/dev/dri/renderD* does not exist", hint)

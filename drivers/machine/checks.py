@@ -5,7 +5,6 @@ Nothing is claimed or changed by one. Libraries of vendors are asked in a proces
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -13,9 +12,9 @@ from typing import TypeAlias
 from drivers.base.answers import Answers, Ask, gathered
 from drivers.base.contracts import World
 from drivers.kinds import named
+from drivers.machine.access import opened
 from drivers.machine.buses import PciGpu, UsbDevice, pci_gpus, render_nodes, usb_devices
 
-_GROUPS_ADVICE = "add this user to the groups render and video, then log in again"
 Trial: TypeAlias = Callable[[str, Sequence[tuple[str, str]]], Mapping[int, tuple[str, str]]]
 """(kind, (title, library) of each device) -> number of a device -> (why no kernel could be built
 and run on it, what to do); ("", "") where one was. A number that is not in it was not tried."""
@@ -76,13 +75,12 @@ class Machine:
 def device_node(
     machine: Machine, kind: str, iface: str, path: str, missing: str, advice: str
 ) -> Result:
-    """A device node that must exist and be readable and writable."""
+    """A device node that must exist and can be opened for reading and writing."""
     world = machine.world
     if not world.exists(path):
         return Result(kind, iface, False, f"{path} does not exist: {missing}", advice)
-    if not world.access(path, os.R_OK | os.W_OK):
-        return Result(kind, iface, False, f"{path} may not be opened by this user", _GROUPS_ADVICE)
-    return Result(kind, iface, True, f"{path} can be opened")
+    found = opened(world, path)
+    return Result(kind, iface, *found)
 
 
 def module_missing(machine: Machine, vendor: int, name: str, module: str) -> tuple[str, str]:

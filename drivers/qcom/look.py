@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Final
 
 from drivers.base.contracts import World
-from drivers.machine.access import denied
+from drivers.machine.access import opened
 from drivers.machine.buses import render_nodes
 from drivers.machine.text import MAX_ENTRIES, entries, try_text
 from drivers.qcom.kgsl.iface import PATH as KGSL_NODE
@@ -86,9 +85,9 @@ def _files(world: World) -> list[str]:
 
 
 def _node(world: World, way: str, path: str, title: str, selinux: bool) -> Node:
-    if world.access(path, os.R_OK | os.W_OK):
-        return Node(way, path, title, True, f"{path} may be opened")
-    reason, advice = denied(world, path)
+    ok, reason, advice = opened(world, path)
+    if ok:
+        return Node(way, path, title, True, reason)
     return Node(way, path, title, False, reason, _SELINUX if selinux else advice)
 
 

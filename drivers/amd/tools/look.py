@@ -16,7 +16,7 @@ from drivers.amd.kfd.visible import select
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError, NotFound
 from drivers.choice import VisibleList
-from drivers.machine.access import denied
+from drivers.machine.access import denied, opened
 from drivers.machine.buses import AMD, pci_listing
 from drivers.machine.text import hex_number
 
@@ -94,15 +94,17 @@ class Look:
         return given
 
 
-def access(world: World, path: str) -> Access:
-    """May this user open `path` for reading and writing?"""
+def access(world: World, path: str, *, tried: bool = False) -> Access:
+    """May this user open `path` for reading and writing? `tried`: open it and close it again."""
     if not world.exists(path):
         return Access(
             path, False, f"{path} does not exist",
             "`modprobe amdgpu`; in a container, start it with --device=/dev/kfd --device=/dev/dri",
         )  # fmt: skip
+    if tried:
+        return Access(path, *opened(world, path))
     if world.access(path, os.R_OK | os.W_OK):
-        return Access(path, True, f"{path} can be opened")
+        return Access(path, True, f"{path} may be opened by this user")
     return Access(path, False, *denied(world, path))
 
 
@@ -147,7 +149,7 @@ def look_at(world: World, node: GpuNode, tables: Tables | None = None) -> Gpu:
         node = node if chip is None else with_machine_memory(world, chip, node)
     except DeviceError as error:
         notes.append(error)
-    render = access(world, node.render_path)
+    render = access(world, node.render_path, tried=tables is None)
     return Gpu(node, render, chip, area, blocks, versions, tuple(problems), tuple(notes))
 
 
@@ -191,7 +193,7 @@ def _whole(node: GpuNode) -> str:
 
 def look(world: World, visible: Sequence[VisibleList] = ()) -> Look:
     """The machine's GPUs as KFD knows them, those that are `visible` first. Changes nothing."""
-    kfd = access(world, KFD_PATH)
+    kfd = access(world, KFD_PATH, tried=True)
     try:
         topology = read_topology(world)
     except DeviceError as error:

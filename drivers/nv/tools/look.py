@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import warnings
 from collections import Counter
@@ -15,7 +14,7 @@ from typing import Final
 
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError, MalformedInput, Unsupported
-from drivers.machine.access import denied
+from drivers.machine.access import opened
 from drivers.machine.buses import NVIDIA, PciGpu, Unread, pci_listing
 from drivers.machine.text import entries, fields, first_line, try_text
 from drivers.nv.nvk.abi import abi_of
@@ -105,9 +104,7 @@ def access(world: World, path: str, advice: str) -> Access:
     """May this user open `path` for reading and writing?"""
     if not world.exists(path):
         return Access(path, False, f"{path} does not exist", advice)
-    if world.access(path, os.R_OK | os.W_OK):
-        return Access(path, True, f"{path} can be opened")
-    return Access(path, False, *denied(world, path))
+    return Access(path, *opened(world, path))
 
 
 def versions(world: World) -> tuple[str, str]:
