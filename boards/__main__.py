@@ -25,7 +25,7 @@ _OPERANDS = "operands"
 
 def table() -> str:
     """Every board: chip, family, compute units, what runs there."""
-    lines = [f"{'board':<9}{'family':<8}{'CUs':>4}  {'queues and machine code':<54}"]
+    lines = [f"{'board':<9}{'family':<11}{'CUs':>4}  queues and machine code"]
     for vendor in VENDORS:
         lines += [*map(vendor.describe, vendor.names), vendor.note]
     return "\n".join(lines)

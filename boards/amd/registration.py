@@ -39,10 +39,11 @@ def describe(name: str) -> str:
     engines = made.sdma_engines + made.sdma_xgmi_engines
     code = f"waves of {made.lanes}"
     if name in BORROWED:
-        code += f", instructions of {BORROWED[name]} only"
+        code += f", code of {BORROWED[name]} only"
+    plural = "s" * (engines != 1)
     dies = f" on {made.xccs} XCCs" if made.xccs > 1 else ""
-    runs = f"PM4 and AQL{dies}, {engines} SDMA engines, {code}"
-    return f"{name:<9}{made.family:<8}{made.cus:>4}  {runs}"
+    runs = f"PM4 and AQL{dies}, {engines} SDMA engine{plural}, {code}"
+    return f"{name:<9}{made.family:<11}{made.cus:>4}  {runs}"
 
 
 def function(name: str, vram_bytes: int, max_steps: int = 0) -> tuple[Hardware, PciGpu]:

@@ -29,7 +29,7 @@ def describe(name: str) -> str:
     family = _FAMILIES.get(made.sass_version, "")
     sms = made.gpcs * made.tpcs * _SM_PER_TPC
     runs = f"a GPFIFO of {made.gpfifos[-1]:04X}, QMD {made.qmd}, {made.copies} copy engines"
-    return f"{name:<9}{family:<9}{sms:>3}  {runs}"
+    return f"{name:<9}{family:<11}{sms:>4}  {runs}"
 
 
 def power_on(setup: Setup) -> NvWorld:

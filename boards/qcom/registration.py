@@ -24,7 +24,7 @@ def describe(name: str) -> str:
     """Chip, generation, SPs, memory on chip."""
     made = chip(name)
     runs = f"{made.fibers} lanes each, GMEM of {made.gmem_bytes >> 10} KiB"
-    return f"{name:<9}{f'A{made.generation}xx':<9}{made.sps:>3}  {runs}"
+    return f"{name:<9}{f'A{made.generation}xx':<11}{made.sps:>4}  {runs}"
 
 
 def power_on(setup: Setup) -> QcomWorld:

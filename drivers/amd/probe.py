@@ -32,7 +32,7 @@ from drivers.base.pci import StateStore
 from drivers.board_option import NOTE, add_board_option, check_board, in_front_of
 from drivers.choice import VisibleList, choose, visible_lists
 from drivers.gpu.smoke_outcome import Outcome
-from drivers.gpu.smoke_report import smoke_json, smoke_lines
+from drivers.gpu.smoke_report import smoke_json, smoke_lines, smoke_summary
 from drivers.machine.output import print_text
 from drivers.pci.functions import listing
 from drivers.usb.asm24.enclosures import enclosures
@@ -141,8 +141,8 @@ def _title(found: Look, gpu: Gpu) -> str:
 def _queues(gpu: Gpu) -> str:
     node = gpu.node
     engines = node.sdma_engines + node.sdma_xgmi_engines
-    text = f"queues: {node.cp_queues} compute, {engines} SDMA engines"
-    text += f" of {node.sdma_queues_per_engine}"
+    text = f"queues: {node.cp_queues} compute, {engines} SDMA engine{'s' * (engines != 1)}"
+    text += f" with {node.sdma_queues_per_engine} queues each"
     if gpu.area:
         text += f"; each compute queue saves its waves in {gpu.area.total_bytes / 2**20:.1f} MiB"
     return text
@@ -183,7 +183,7 @@ def as_table(found: Look) -> str:
     """Every GPU with its facts, and each obstacle with what to do."""
     lines = _access_lines("KFD", found.kfd)
     if found.problem:
-        lines += _wrapped("", found.problem.message)
+        lines += _wrapped("topology", found.problem.message)
         lines += _wrapped("", f"-> {found.problem.hint}") if found.problem.hint else []
     for gpu, name in zip(found.gpus, found.names(), strict=True):
         lines += _gpu_lines(found, gpu, name)
@@ -331,6 +331,7 @@ def _as_text(chosen: argparse.Namespace, report: Report, violations: list[str]) 
         lines += smoke_lines(name, tests)
     if chosen.smoke and not report.outcomes:
         lines += _wrapped("-", f"no test was run: {report.idle}")
+    lines += smoke_summary(report.outcomes)
     return "\n".join([*lines, *(f"violation: {violation}" for violation in violations)])
 
 

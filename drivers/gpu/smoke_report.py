@@ -25,6 +25,14 @@ def smoke_json(outcomes: Mapping[str, Sequence[Outcome]]) -> list[dict[str, obje
     ]  # fmt: skip
 
 
+def smoke_summary(outcomes: Mapping[str, Sequence[Outcome]]) -> list[str]:
+    """One line for all tests of all devices; none where no test was run."""
+    every = [one.ok for tests in outcomes.values() for one in tests]
+    failed = every.count(False)
+    ending = f", {failed} FAILED" if failed else ""
+    return [f"{'smoke':<12}{every.count(True)} ok{ending}"] if every else []
+
+
 def smoke_lines(name: str, outcomes: Iterable[Outcome]) -> Iterator[str]:
     """One line for each test; why it failed below it."""
     for one in outcomes:

@@ -37,18 +37,21 @@ def ring(device: Device) -> str:
     return ""
 
 
-def copies(device: Device, nbytes: int) -> str:
-    """Host to VRAM to VRAM to host, with bytes behind that must stay."""
+def copies(device: Device, nbytes: int, memory: str = "VRAM") -> str:
+    """From the host to the device's memory, inside it, and back, with bytes behind that must stay.
+
+    `memory` is what the device's is called.
+    """
     data, guard = pattern(nbytes, nbytes), pattern(nbytes + GUARD_BYTES, 1)
     first, second = filled(device, guard), filled(device, guard)
     device.copy_in(first, memoryview(data))
     signal = device.new_signal()
     device.copy_queue().copy(second, first, nbytes).signal(signal, 1).submit()
     signal.wait(1)
-    for buffer, name in ((first, "host to VRAM"), (second, "VRAM to VRAM")):
+    for buffer, name in ((first, f"host to {memory}"), (second, f"{memory} to {memory}")):
         same(name, read(device, buffer), data + guard[nbytes:])
         buffer.free()
-    return "host to VRAM to VRAM to host"
+    return f"host to {memory} to {memory} to host"
 
 
 def _sum(*parts: bytes) -> bytes:

@@ -18,7 +18,7 @@ from drivers.base.errors import DeviceError
 from drivers.board_option import NOTE, add_board_option, in_front_of
 from drivers.choice import choose
 from drivers.gpu.smoke_outcome import Outcome
-from drivers.gpu.smoke_report import smoke_json, smoke_lines
+from drivers.gpu.smoke_report import smoke_json, smoke_lines, smoke_summary
 from drivers.machine.output import print_text
 from drivers.nv.tools.look import Access, Gpu, Look, look
 from drivers.nv.tools.smoke import smoke
@@ -147,6 +147,7 @@ def _as_text(
         lines += smoke_lines(name, tests)
     if chosen.smoke and not outcomes:
         lines += _wrapped("-", "no test was run: there is no usable GPU")
+    lines += smoke_summary(outcomes)
     return "\n".join([*lines, *(f"violation: {violation}" for violation in violations)])
 
 

@@ -23,7 +23,7 @@ from drivers.board_option import NOTE, add_board_option, in_front_of
 from drivers.choice import Choice, choose
 from drivers.gpu import smoke_tests as tests
 from drivers.gpu.smoke_outcome import COPY_BYTES, Outcome, Wrong, timed
-from drivers.gpu.smoke_report import smoke_json, smoke_lines
+from drivers.gpu.smoke_report import smoke_json, smoke_lines, smoke_summary
 from drivers.machine.output import print_text
 from drivers.qcom.device import QcomDevice
 from drivers.qcom.look import Look, firmware_advice, look
@@ -34,6 +34,12 @@ from unbound import terminal
 
 WIDTH_CHARS: Final = 100
 _INDENT: Final = " " * 12
+WORDS: Final = tuple(
+    dict.fromkeys(max(WORD_BYTES, nbytes - nbytes % WORD_BYTES) for nbytes in COPY_BYTES)
+)
+"""Sizes of copies: whole words, at least one."""
+MEMORY: Final = "GPU memory"
+"""It is the machine's, mapped for the GPU: an Adreno has none of its own."""
 
 
 def smoke(world: World, choice: Choice, firmware: Firmware) -> Iterator[Outcome]:
@@ -45,8 +51,9 @@ def smoke(world: World, choice: Choice, firmware: Firmware) -> Iterator[Outcome]
             yield timed(world, "compute queue", partial(tests.ring, device))
             yield timed(world, "kernel", partial(tests.kernel, device, firmware))
             yield timed(world, "graph", partial(tests.graph, device, firmware))
-            for whole in dict.fromkeys(nbytes - nbytes % WORD_BYTES for nbytes in COPY_BYTES):
-                yield timed(world, f"copies of {whole} bytes", partial(tests.copies, device, whole))
+            for whole in WORDS:
+                test = partial(tests.copies, device, whole, MEMORY)
+                yield timed(world, f"copies of {whole} bytes", test)
     for device in opened:
         yield timed(world, "close", partial(_left, device))
 
@@ -138,6 +145,7 @@ def probe(arguments: Sequence[str], world: World | None = None) -> tuple[str, in
         lines += smoke_lines(name, each)
     if chosen.smoke and not outcomes:
         lines += _wrapped("-", "no test was run: there is no usable GPU")
+    lines += smoke_summary(outcomes)
     return "\n".join([*lines, *(f"violation: {one}" for one in violations)]), int(failed)
 
 

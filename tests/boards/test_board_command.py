@@ -49,6 +49,9 @@ def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
     for chip in CHIPS:
         check(re.search(rf"^{chip} ", shown, re.MULTILINE), f"{chip} is not in {shown}")
     check(re.search(r"^gfx942 +gfx9 +304 .*8 XCCs, 16 SDMA engines, waves of 64", shown, re.M))
+    check(re.search(r"^gb202 +Blackwell +192  a GPFIFO", shown, re.M), shown)
+    check(re.search(r"^gfx1151 .*, 1 SDMA engine, ", shown, re.M), shown)
+    check(max(map(len, shown.splitlines())) <= 100, shown)
     check("never compared with silicon" in shown)
 
 

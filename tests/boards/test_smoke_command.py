@@ -20,7 +20,8 @@ from drivers.amd.tools.smoke import smoke
 from drivers.base.contracts import Binary
 from drivers.choice import choose
 from drivers.gpu.smoke_outcome import Outcome, Wrong, pattern, same
-from drivers.gpu.smoke_report import smoke_lines
+from drivers.gpu.smoke_report import smoke_lines, smoke_summary
+from drivers.qcom import probe as qcom_probe
 from drivers.world.foreign import ForeignWorld
 from tests import amd_kernels
 from tests.support import check
@@ -141,7 +142,7 @@ def test_exit_statuses() -> None:
     done = command("--board", "gfx1102", "--smoke")
     check(done.returncode == 0 and "AQL kernel" in done.stdout, done.stdout + done.stderr)
     done = command("--board", "gfx1", "--smoke")
-    check(done.returncode == 1 and "gfx1102" in done.stderr and not done.stdout, done.stderr)
+    check(done.returncode == 2 and "gfx1102" in done.stderr and not done.stdout, done.stderr)
 
 
 def test_no_gpu_to_test_is_a_failure() -> None:
@@ -153,3 +154,18 @@ def _empty_machine() -> Any:
     from tests.fake_machine import X86, FakeMachine
 
     return FakeMachine(X86)
+
+
+def test_the_last_line_counts_all_tests() -> None:
+    good, bad = Outcome("a", True, 0.1), Outcome("b", False, 0.1)
+    check(smoke_summary({"AMD:0": [good, good], "AMD:1": [good]}) == [f"{'smoke':<12}3 ok"])
+    check(smoke_summary({"NV:0": [good, bad]}) == [f"{'smoke':<12}1 ok, 1 FAILED"])
+    check(smoke_summary({}) == [])
+
+
+def test_copies_of_an_adreno_are_of_words_and_name_its_memory() -> None:
+    """A queue of it copies words: 1 and 3 bytes become one word, and none becomes nothing."""
+    text, status = qcom_probe.probe(["--smoke", "--board", "a630"])
+    check(status == 0 and "copies of 0 bytes" not in text and "VRAM" not in text, text)
+    check("copies of 4 bytes" in text and "host to GPU memory" in text, text)
+    check(text.splitlines()[-1].startswith("smoke       10 ok"), text)

@@ -78,7 +78,7 @@ def test_a_gfx1100_as_a_table() -> None:
         "/dev/kfd can be opened",
         "AMD:0 gfx1100 Radeon RX 7900 (Navi 31) at 0000:03:00.0, KFD node 1",
         "96 compute units at 2482 MHz, 24.0 GiB VRAM, all of it host-visible",
-        "queues: 8 compute, 2 SDMA engines of 6",
+        "queues: 8 compute, 2 SDMA engines with 6 queues each",
         "saves its waves in 44.0 MiB",
         "blocks: GC 11.0.0",
         "mec 0x85c",
@@ -89,7 +89,11 @@ def test_a_gfx1100_as_a_table() -> None:
 
 def test_an_instinct() -> None:
     shown = table(machine(GFX942, vram_bytes=192 << 30))
-    for part in ("304 compute units in 8 XCCs", "192.0 GiB", "24 compute, 16 SDMA engines of 8"):
+    for part in (
+        "304 compute units in 8 XCCs",
+        "192.0 GiB",
+        "24 compute, 16 SDMA engines with 8 queues each",
+    ):
         check(part in shown, f"{part!r} is not in {shown}")
 
 

@@ -70,9 +70,10 @@ def _tests(
     yield f"{name} graph", partial(tests.graph, device, firmware)
     if not with_copies:
         return
-    for nbytes in COPY_BYTES:
-        yield f"copies of {nbytes} bytes", partial(tests.copies, device, nbytes)
     node = device.node
+    memory = "GTT" if node.unified else "VRAM"
+    for nbytes in COPY_BYTES:
+        yield f"copies of {nbytes} bytes", partial(tests.copies, device, nbytes, memory)
     with ExitStack() as stack:
         rings: dict[int, SdmaRing] = {}
         if device.iface.queues_per_engine == 1:  # the device's own is the first engine's
