@@ -26,6 +26,7 @@ _COMPILER_FLAGS = {
     flag: (kind.name, compiler) for kind in BEST_FIRST for flag, compiler in kind.compilers.items()
 }
 DMA = ("IOMMU", "VRAM", "PHYSICAL")
+_SAFE_DMA = "iommu or vram (physical lets the GPU write anywhere: docs/safety.md)"
 CL_MEMORY = ("FINE", "COARSE", "BUFFER")
 MAX_DEVICES = 256
 MAX_THREADS = 1024
@@ -118,7 +119,7 @@ def choose(environ: Mapping[str, str], name: str | None = None) -> Choice:
         firmware_dir=_directory(environ, "UNBOUND_FIRMWARE"),
         firmware_files=_paths(environ, "UNBOUND_FIRMWARE_FILES"),
         aql=_of_kind(kind, lambda known: _switch(environ, known.aql)),
-        dma=_one_of(environ, _spelling(environ, "UNBOUND_DMA"), DMA),
+        dma=_one_of(environ, _spelling(environ, "UNBOUND_DMA"), DMA, _SAFE_DMA),
         firmware_manifest=_file(environ, "UNBOUND_FIRMWARE_MANIFEST"),
         hang_s=_of_kind(kind, lambda known: _limit_s(environ, known.hang_s)),
         rounds=bool(_of_kind(kind, lambda known: _switch(environ, known.rounds))),
@@ -214,11 +215,15 @@ def _switch(environ: Mapping[str, str], name: str) -> bool | None:
     return _flag(environ, name) if name and environ.get(name) else None
 
 
-def _one_of(environ: Mapping[str, str], name: str, values: tuple[str, ...]) -> str | None:
+def _one_of(
+    environ: Mapping[str, str], name: str, values: tuple[str, ...], right: str = ""
+) -> str | None:
+    """One of `values` in any case. `right`: how the hint lists them, where not as they are."""
     value = environ.get(name, "")
     if value and value.upper() not in values:
         raise BadChoice(
-            f"{name}={_shown(value)} is not known", hint=f"Set {name} to {' or '.join(values)}"
+            f"{name}={_shown(value)} is not known",
+            hint=f"Set {name} to {right or ' or '.join(values)}",
         )
     return value.upper() or None
 

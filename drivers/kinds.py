@@ -37,6 +37,21 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
+class Compiler:
+    """One compiler as something that is installed or not."""
+
+    name: str
+    purpose: str
+    install: str
+    package: str = ""
+    """The Python package that brings it."""
+    files: tuple[str, ...] = ()
+    """Libraries, one of which it is."""
+    program: bool = False
+    """Whether a clang on PATH is it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Kind:
     """One kind of device: what it is, what it needs, and how it is opened."""
 
@@ -53,6 +68,8 @@ class Kind:
     """Names of the ways that the driver knows."""
     compilers: Mapping[str, str] = field(default_factory=dict)
     """Environment variable -> the compiler that it selects."""
+    builders: tuple[Compiler, ...] = ()
+    """The same as things to install, for the doctor; those of a kind before it are not repeated."""
     flags: tuple[str, ...] = ()
     """Other environment variables that choose the kind."""
     older: Mapping[str, str] = field(default_factory=dict)
@@ -159,6 +176,11 @@ BEST_FIRST: Final = (
             nodes={"/dev/kfd": "AMD compute: `modprobe amdgpu` on a machine with an AMD GPU"},
             shared=("kfd",),
             firmware="amdgpu",
+            vendor=0x1002,  # src: pci-ids.ucw.cz
+        ),
+        builders=(
+            Compiler("COMGR", "for AMD_HIP=1", "Debian's libamd-comgr2, or ROCm's comgr",
+                     files=("libamd_comgr.so.3", "libamd_comgr.so.2")),
         ),
         doctor="drivers.amd.doctor:rows",
         recovers="drivers.amd.pci.handover:recover",
@@ -204,6 +226,11 @@ BEST_FIRST: Final = (
             shared=("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"),
             numbered="nvidia",
             firmware="nvidia",
+            vendor=0x10DE,  # src: pci-ids.ucw.cz
+        ),
+        builders=(
+            Compiler("nvrtc", "for NV=1 and CUDA=1", "pip install nvidia-cuda-nvrtc",
+                     package="nvidia-cuda-nvrtc", files=("libnvrtc.so.13", "libnvrtc.so.12")),
         ),
     ),
     Kind(
@@ -235,6 +262,7 @@ BEST_FIRST: Final = (
             "msm",
             nodes={"/dev/kgsl-3d0": "Qualcomm's own kernel driver, on its machines only"},
             firmware="qcom",
+            compatible="qcom,",  # src: Linux Documentation/devicetree/bindings/arm/qcom.yaml
         ),
     ),
     Kind(
@@ -300,6 +328,11 @@ BEST_FIRST: Final = (
         written=("",),
         compilers={"CPU_LLVM": "LLVM", "LLVM": "LLVM", "CLANG": "CLANG"},
         flags=("CLANG", "LLVM"),
+        builders=(
+            Compiler("LLVM", "for most devices", "pip install llvmlite", package="llvmlite"),
+            Compiler("clang", "for CLANG=1", "a package clang, or pip install ziglang",
+                     package="ziglang", program=True),
+        ),
         dlpack=1,
         borrows="drivers.cpu.lent:borrow",
     ),

@@ -23,3 +23,7 @@ class KernelDriver:
     that any /dev/nvidia0, 1, ... may be this GPU."""
     firmware: str = ""
     """Its folder of linux-firmware."""
+    vendor: int = 0
+    """The PCI vendor of its GPUs; 0: they are not on PCI."""
+    compatible: str = ""
+    """A part of what the device tree of machines with its GPUs says they are compatible with."""

@@ -22,11 +22,9 @@ from drivers.claim.restoring import restore_all
 from drivers.doctor import OK, WARN, Line, run
 from drivers.doctor.checks import CHECKS
 from drivers.kinds import BEST_FIRST, named
-from drivers.machine.output import print_text
+from drivers.machine.output import print_text, width_chars
 from drivers.world.linux import LinuxWorld
 from unbound import terminal
-
-WIDTH_CHARS = 100
 
 
 def main(
@@ -43,7 +41,7 @@ def main(
     machine, settings = world or LinuxWorld(), os.environ if environ is None else environ
     if chosen.restore:
         with state_for(settings, state) as places:
-            return restored(machine, places)
+            return restored(machine, places, as_json=chosen.json)
     lines = run(CHECKS, machine, settings)
     return _report(lines, chosen.json), 0
 
@@ -58,10 +56,10 @@ def _shown(line: Line) -> list[str]:
     """Topic, state and text; the advice below, indented."""
     start = f"{line.topic:<12}{line.state:<9}"
     indent = " " * len(start)
-    shown = textwrap.wrap(line.text, WIDTH_CHARS, initial_indent=start, subsequent_indent=indent)
+    shown = textwrap.wrap(line.text, width_chars(), initial_indent=start, subsequent_indent=indent)
     if line.advice:
         shown += textwrap.wrap(
-            f"-> {line.advice}", WIDTH_CHARS, initial_indent=indent, subsequent_indent=indent
+            f"-> {line.advice}", width_chars(), initial_indent=indent, subsequent_indent=indent
         )
     return shown
 
@@ -73,7 +71,7 @@ def _recover(world: World, record: Record) -> None:
             named(kind.recovers)(world, record)
 
 
-def restored(world: World, state: StateStore) -> tuple[str, int]:
+def restored(world: World, state: StateStore, *, as_json: bool = False) -> tuple[str, int]:
     """Give everything back; one line for each GPU, and the exit status."""
     outcomes = restore_all(world, state, _recover)
     lines = [
@@ -82,7 +80,7 @@ def restored(world: World, state: StateStore) -> tuple[str, int]:
     ]
     if not lines:
         lines = [Line("restore", OK, f"nothing to give back ({state.path} has no record)")]
-    return _report(lines, False), int(not all(outcome.ok for outcome in outcomes))
+    return _report(lines, as_json), int(not all(outcome.ok for outcome in outcomes))
 
 
 def command(arguments: Sequence[str]) -> int:

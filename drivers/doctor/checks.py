@@ -8,39 +8,46 @@ from collections.abc import Iterator, Mapping
 
 from drivers.base.contracts import World
 from drivers.base.errors import MalformedInput
+from drivers.base.kernel_driver import KernelDriver
 from drivers.choice import choose
 from drivers.default import OTHERS, explain
 from drivers.doctor import MISSING, OK, WARN, Check, Line
+from drivers.doctor.compilers import compilers
 from drivers.kinds import BEST_FIRST, kernel_drivers, named
 from drivers.machine.access import opened
 from drivers.machine.buses import pci_listing, render_nodes, usb_listing
+from drivers.machine.presence import present
+from drivers.machine.surroundings import surroundings
 from drivers.machine.system import current_user, group_names, memlock_bytes
 from drivers.machine.text import entries, fields, first_line, read_text, try_text
 from drivers.usb.asm24.enclosures import enclosures
 from drivers.usb.asm24.usb4 import usb4_enclosures
 
 Lines = Iterator[Line]
-_NODES = {
-    **{path: advice for driver in kernel_drivers() for path, advice in driver.nodes.items()},
-    "/dev/vfio/vfio": "GPUs without a kernel driver: `modprobe vfio-pci`",
-}
 _GROUPS = {
     "render": "/dev/dri/renderD* and /dev/kfd",
     "video": "/dev/dri/card* and some /dev/nvidia*",
     "plugdev": "USB enclosures",
 }
-_MODULES = (
-    *(name for driver in kernel_drivers() for name in (driver.name, *driver.modules)), "vfio_pci",
-)  # fmt: skip
 _FIRMWARE = ("/lib/firmware", "/usr/lib/firmware")
-_FIRMWARE_FAMILIES = tuple(driver.firmware for driver in kernel_drivers() if driver.firmware)
+_BARE_NODE, _BARE_MODULE = "/dev/vfio/vfio", "vfio_pci"
+"""Of any GPU on PCI that is driven without its kernel driver."""
 _PINNED_BYTES = 1 << 30
 _MIB = 1 << 20
 
 
+def here_of(world: World) -> list[KernelDriver]:
+    """Kernel drivers of which something is in this machine: the others get no rows."""
+    return [driver for driver in kernel_drivers() if present(world, driver)]
+
+
 def nodes(world: World, environ: Mapping[str, str]) -> Lines:
     """Device nodes, and whether this user may open them."""
-    advice = dict(_NODES)
+    here = here_of(world)
+    advice = {path: hint for driver in here for path, hint in driver.nodes.items()}
+    found_on_pci = bool(pci_listing(world)[0])
+    if found_on_pci:
+        advice[_BARE_NODE] = "GPUs without a kernel driver: `modprobe vfio-pci`"
     for path, driver in render_nodes(world).items():
         advice[path] = f"GPU of the kernel driver {driver or '?'}"
     for path, hint in advice.items():
@@ -49,7 +56,7 @@ def nodes(world: World, environ: Mapping[str, str]) -> Lines:
         else:
             found = opened(world, path)
             yield Line("nodes", OK if found.ok else WARN, found.reason, found.advice)
-    if not any(path.startswith("/dev/dri/") for path in advice):
+    if (here or found_on_pci) and not any(path.startswith("/dev/dri/") for path in advice):
         hint = "the kernel driver of the GPU makes it"
         yield Line("nodes", MISSING, "/dev/dri/renderD* does not exist", hint)
 
@@ -78,7 +85,7 @@ def iommu(world: World, environ: Mapping[str, str]) -> Lines:
     if count:
         shown = ", ".join(units[:4]) or "no unit listed"
         yield Line("iommu", OK, f"{count} IOMMU groups ({shown})")
-    else:
+    elif pci_listing(world)[0]:
         advice = "for PCI and VFIO: switch the IOMMU (VT-d) on in the firmware setup"
         yield Line("iommu", MISSING, "no IOMMU groups: no DMA to host memory over PCI", advice)
 
@@ -93,8 +100,15 @@ def gpus(world: World, environ: Mapping[str, str]) -> Lines:
         group = f"IOMMU group {gpu.iommu_group}" if gpu.iommu_group else "no IOMMU group"
         state, advice = (OK, "") if gpu.driver else (WARN, "load its driver, or use it through PCI")
         yield Line("gpus", state, f"{text}, {group}", advice)
-    if not found:
-        yield Line("gpus", MISSING, "no GPU on PCI", "the CPU device works without one")
+    here = here_of(world)
+    absent = [kind.title for kind in BEST_FIRST if kind.kernel and kind.kernel not in here]
+    if absent:
+        text = (
+            f"{', '.join(absent)}: nothing here"
+            if found
+            else (f"no GPU on PCI; {', '.join(absent)}: nothing here")
+        )
+        yield Line("gpus", MISSING, text, "" if found else "the CPU device works without one")
     for kind in BEST_FIRST:
         if kind.doctor:
             yield from named(kind.doctor)(world, environ)
@@ -118,8 +132,10 @@ def usb(world: World, environ: Mapping[str, str]) -> Lines:
 
 
 def modules(world: World, environ: Mapping[str, str]) -> Lines:
-    """Kernel modules, loaded or built in."""
-    for name in _MODULES:
+    """Kernel modules, loaded or built in, of GPUs that are here."""
+    names = [name for driver in here_of(world) for name in (driver.name, *driver.modules)]
+    names += [_BARE_MODULE] if pci_listing(world)[0] else []
+    for name in names:
         if world.exists(f"/sys/module/{name}"):
             version = first_line(world, f"/sys/module/{name}/version")
             yield Line("modules", OK, f"{name} {version}".strip() + " is loaded")
@@ -155,6 +171,8 @@ def memlock(world: World, environ: Mapping[str, str]) -> Lines:
         yield Line("memlock", OK, "no limit on pinned memory")
     elif limit >= _PINNED_BYTES:
         yield Line("memlock", OK, f"{limit // _MIB} MiB may be pinned")
+    elif not pci_listing(world)[0]:
+        yield Line("memlock", OK, f"{limit // _MIB} MiB may be pinned; without a GPU none is")
     else:
         advice = "for DMA without a kernel driver: raise memlock in /etc/security/limits.conf"
         yield Line("memlock", WARN, f"only {limit // _MIB} MiB may be pinned", advice)
@@ -162,7 +180,7 @@ def memlock(world: World, environ: Mapping[str, str]) -> Lines:
 
 def firmware(world: World, environ: Mapping[str, str]) -> Lines:
     """Firmware files, which GPUs without a kernel driver need."""
-    for family in _FIRMWARE_FAMILIES:
+    for family in filter(None, (driver.firmware for driver in here_of(world))):
         paths = [f"{root}/{family}" for root in _FIRMWARE if world.exists(f"{root}/{family}")]
         if paths:
             yield Line("firmware", OK, f"{paths[0]}: {len(entries(world, paths[0]))} entries")
@@ -203,6 +221,9 @@ def kernel(world: World, environ: Mapping[str, str]) -> Lines:
     """The kernel's version, and whether sysfs is there."""
     release = first_line(world, "/proc/sys/kernel/osrelease")
     yield Line("kernel", OK, f"Linux {release or 'of an unknown version'}")
+    around = surroundings(world)
+    if around is not None:
+        yield Line("kernel", WARN, around.name, around.works)
     if not entries(world, "/sys/class"):
         yield Line("kernel", WARN, "/sys is not mounted", "GPUs are found through it: mount sysfs")
 
@@ -213,6 +234,7 @@ CHECKS: dict[str, Check] = {
     "usb": usb,
     "modules": modules,
     "nodes": nodes,
+    "compilers": compilers,
     "groups": groups,
     "iommu": iommu,
     "huge pages": huge_pages,

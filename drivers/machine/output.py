@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterable
 from typing import Final
@@ -10,6 +11,13 @@ from typing import Final
 from drivers.base.errors import escaped
 
 _FAILED: Final = 1
+_USUAL_CHARS, _LEAST_CHARS, _MOST_CHARS = 100, 40, 200
+
+
+def width_chars() -> int:
+    """Width of the reports: COLUMNS, else the terminal's, else 100."""
+    found = shutil.get_terminal_size((_USUAL_CHARS, 1)).columns
+    return min(max(found, _LEAST_CHARS), _MOST_CHARS)
 
 
 def printable(text: str) -> str:

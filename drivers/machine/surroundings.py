@@ -28,6 +28,7 @@ _AUXILIARY: Final = "/proc/self/auxv"
 _PAGE_SIZE: Final = 6  # src: include/uapi/linux/auxvec.h, AT_PAGESZ
 _ENTRY: Final = struct.Struct("=QQ")
 USUAL_PAGE_BYTES: Final = 4096
+_LOADS: Final = "modprobe"
 _KIB: Final = 1024
 
 
@@ -45,6 +46,10 @@ class Surroundings:
 
     def __str__(self) -> str:
         return f"{self.name}: {self.works}"
+
+    def leads_nowhere(self, advice: str) -> bool:
+        """Whether advice is to load a kernel module where that cannot be done."""
+        return self.no_modules and _LOADS in advice
 
 
 def surroundings(world: World) -> Surroundings | None:

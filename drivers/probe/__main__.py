@@ -9,27 +9,19 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 
 from drivers.base.contracts import World
 from drivers.base.errors import BadChoice
 from drivers.default import Default, explain
 from drivers.machine.output import print_text
-from drivers.probe import Machine, run
+from drivers.machine.packages import installed
+from drivers.probe import Machine, around_of, run
 from drivers.probe.kinds import CHECKS
 from drivers.probe.report import as_json, as_table
 from drivers.probe.trials import Trials
 from drivers.world import child
 from drivers.world.linux import LinuxWorld
 from unbound import terminal
-
-
-def installed(package: str) -> str | None:
-    """Version of an installed Python package, None when it is not installed."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def main(
@@ -44,7 +36,7 @@ def main(
     settings = os.environ if environ is None else environ
     machine = made_up(world, settings) if world is not None else this_machine(settings)
     default, results = default_of(machine), run(CHECKS, machine)
-    return (as_json if chosen.json else as_table)(results, default)
+    return (as_json if chosen.json else as_table)(results, default, around_of(machine))
 
 
 def made_up(world: World, environ: Mapping[str, str]) -> Machine:

@@ -9,9 +9,10 @@ from dataclasses import asdict
 
 from drivers.default import OTHERS, Default
 from drivers.kinds import BY_NAME
+from drivers.machine.output import width_chars
+from drivers.machine.surroundings import Surroundings
 from drivers.probe import Result
 
-WIDTH_CHARS = 100
 _INDENT = " " * 22
 
 
@@ -38,8 +39,8 @@ def never_default(result: Result) -> str | None:
     return next((way.why for way in ways if way.named_only and way.name == result.iface), None)
 
 
-def as_json(results: Sequence[Result], default: Default) -> str:
-    """{"default": {...}, "devices": [...]}, one object for each result."""
+def as_json(results: Sequence[Result], default: Default, around: Surroundings | None = None) -> str:
+    """{"default": {...}, "environment": ..., "devices": [...]}, one object for each result."""
     rows = [
         {
             "kind": result.kind,
@@ -55,12 +56,17 @@ def as_json(results: Sequence[Result], default: Default) -> str:
         }
         for result in results
     ]
-    return json.dumps({"default": asdict(default), "devices": rows}, indent=2)
+    environment = None if around is None else {"name": around.name, "works": around.works}
+    whole = {"default": asdict(default), "environment": environment, "devices": rows}
+    return json.dumps(whole, indent=2)
 
 
-def as_table(results: Sequence[Result], default: Default) -> str:
+def as_table(
+    results: Sequence[Result], default: Default, around: Surroundings | None = None
+) -> str:
     """The default device and why; then name, state and reason of each; below, what to do."""
-    lines = _wrapped(f"{'default':<12}{default.name:<10}", f"{default.why}; {OTHERS}")
+    lines = [] if around is None else _wrapped(f"{'environment':<22}", str(around))
+    lines += _wrapped(f"{'default':<12}{default.name:<10}", f"{default.why}; {OTHERS}")
     for one in default.passed:
         lines += _wrapped(_INDENT, f"not {one}")
     for result in results:
@@ -78,7 +84,7 @@ def as_table(results: Sequence[Result], default: Default) -> str:
 def _wrapped(start: str, text: str) -> list[str]:
     return textwrap.wrap(
         text,
-        WIDTH_CHARS,
+        width_chars(),
         initial_indent=start,
         subsequent_indent=_INDENT,
         break_on_hyphens=False,

@@ -90,6 +90,15 @@ def tell(variable: str, value: str) -> None:
         os.putenv(variable, value)
 
 
+def _advice(name: str) -> str:
+    """What to do about a library that cannot be loaded, by its place."""
+    if name.startswith("/System/"):
+        return "that is a framework of macOS: use a Mac"
+    if name.startswith("/"):
+        return "name another file, or install its package again (`ldd` shows what it needs)"
+    return "install the package that has it, or name its folder in LD_LIBRARY_PATH"
+
+
 def load(name: str) -> CLibrary:
     """dlopen(3) by file name or absolute path; also the functions inside a module of cffi's.
 
@@ -103,5 +112,5 @@ def load(name: str) -> CLibrary:
         if name not in _loaded:
             _loaded[name] = _cffi_backend.load_library(name, _NOW)
     except OSError as error:
-        raise NotFound(f"{name} cannot be loaded: {error}", hint="install it") from error
+        raise NotFound(f"{name} cannot be loaded: {error}", hint=_advice(name)) from error
     return CLibrary(name, _loaded[name])

@@ -148,8 +148,8 @@ def test_an_unknown_name_lists_the_names(name: str) -> None:
         ({"DEV": "AMD:1", "CPU": "1"}, ["DEV=AMD:1", "CPU=1"]),
         ({"DEV": "VOODOO"}, KINDS),
         ({"AMD_IFACE": "VFIO"}, ["KFD", "PCI", "USB"]),
-        ({"AMD_DMA": "1"}, ["AMD_DMA", "IOMMU", "VRAM", "PHYSICAL"]),
-        ({"UNBOUND_DMA": "1"}, ["UNBOUND_DMA", "IOMMU", "VRAM", "PHYSICAL"]),
+        ({"AMD_DMA": "1"}, ["AMD_DMA", "iommu", "vram", "physical"]),
+        ({"UNBOUND_DMA": "1"}, ["UNBOUND_DMA", "iommu", "vram", "physical"]),
         ({"UNBOUND_DMA": "vram", "AMD_DMA": "iommu"}, ["UNBOUND_DMA and AMD_DMA"]),
         (
             {"UNBOUND_REGISTER_TRACE": "/a", "AMD_TRACE": "/b"},

@@ -131,7 +131,10 @@ def test_an_environment_names_more_libraries() -> None:
     check("/opt/cl/libOpenCL.so.1, x.icd: no device; libOpenCL.so.1 cannot be loaded" in found)
 
 
-def test_hardware_without_a_driver_of_ours_is_reported_as_such() -> None:
+def test_hardware_without_a_driver_of_ours_is_reported_as_such(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     world = FakeMachine({**X86, **pci("0000:03:00.0", HOPPER, "0x030200"), "/dev/kfd": b""})
     rows = json.loads(main(["--json"], world, {}))["devices"]
     row = next(row for row in rows if (row["kind"], row["iface"]) == ("NV", "PCI"))
