@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from boards.compare_reasons import Difference, Reasons, load
-from boards.compare_trace import BadTrace, Summary, read
+from boards.compare_trace import BadTrace, Summary, bounded, read
 from unbound import terminal
 
 SAME, DIFFERENT, UNUSABLE = 0, 1, 2
@@ -109,8 +109,8 @@ def listed(differences: Sequence[Difference]) -> list[str]:
 
 def _summary(path: Path, until: str) -> Summary:
     """Raises: BadTrace, OSError."""
-    with path.open(encoding="ascii", errors="replace") as lines:
-        return read(lines, str(path), until)
+    with path.open(encoding="ascii", errors="replace") as file:
+        return read(bounded(file), str(path), until)
 
 
 def report(comparison: Comparison, reasons: Reasons | None) -> bool:

@@ -10,11 +10,17 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TextIO
 
 from boards.access_log import HEAD
 
 MOST_LINES = 2_000_000
 MOST_LINE_BYTES = 4096
+MOST_REGISTERS = 1 << 16
+MOST_PHASES = 256
+"""Of phases, and of marks: they are searched in each line."""
+MOST_CHARS = 256
+"""Of a name."""
 _WORD = 1 << 32
 _INSTANCES = re.compile(r"([^\[]*)\[(\d+)(?:-(\d+))?\](.*)")
 _MOST_INSTANCES = 64
@@ -92,6 +98,15 @@ def _registers(register: str) -> list[str]:
     return [f"{parts[1]}[{number}]{parts[4]}" for number in range(first, last + 1)]
 
 
+def bounded(file: TextIO) -> Iterator[str]:
+    """Lines of a file, each no longer than `read` takes, and one more than it takes at most."""
+    for _ in range(MOST_LINES + 1):
+        line = file.readline(MOST_LINE_BYTES + 1)
+        if not line:
+            return
+        yield line
+
+
 def read(lines: Iterable[str], what: str, until: str = "") -> Summary:
     """A trace, up to a mark if it has that one. Raises: BadTrace."""
     summary: Summary | None = None
@@ -104,6 +119,7 @@ def read(lines: Iterable[str], what: str, until: str = "") -> Summary:
                 summary = Summary(_text(facts[HEAD]))
             else:
                 _take(summary, facts)
+                _check(summary)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise BadTrace(f"{what}, line {number} is no line of a trace: {error}") from error
         if until and until in summary.marks:
@@ -111,6 +127,14 @@ def read(lines: Iterable[str], what: str, until: str = "") -> Summary:
     if summary is None:
         raise BadTrace(f"{what}: an empty file")
     return summary
+
+
+def _check(summary: Summary) -> None:
+    """Raises: ValueError for more names than a GPU has."""
+    if max(len(summary.last), len(summary.reads)) > MOST_REGISTERS:
+        raise ValueError(f"more than {MOST_REGISTERS} registers")
+    if max(len(summary.phases), len(summary.marks)) > MOST_PHASES:
+        raise ValueError(f"more than {MOST_PHASES} phases or marks")
 
 
 def _take(summary: Summary, facts: dict[str, object]) -> None:
@@ -137,8 +161,10 @@ def _take(summary: Summary, facts: dict[str, object]) -> None:
 
 
 def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+    if not isinstance(value, str) or len(value) > MOST_CHARS:
+        raise TypeError(f"{ascii(value)[:MOST_CHARS]} is no name")
+    if not value.isascii() or not value.isprintable():
+        raise TypeError(f"{value!a} is no name that can be printed")
     return value
 
 

@@ -143,7 +143,7 @@ def _name(strings: memoryview, at: int) -> str:
     name, end, _ = text.partition(b"\0")
     if not end:
         raise BadElf(f"the name at {at:#x} has no end")
-    try:
-        return name.decode()
-    except UnicodeDecodeError as error:
-        raise BadElf(f"the name at {at:#x} is no text") from error
+    shown = name.decode("ascii", "replace")
+    if not shown.isascii() or not shown.isprintable():
+        raise BadElf(f"the name at {at:#x} is no text that can be printed: {shown[:40]!a}")
+    return shown

@@ -1,11 +1,12 @@
 """`python -m boards.compare`: numbers, reasons, and what makes it fail."""
 
+import io
 import json
 from pathlib import Path
 
 import pytest
 
-from boards import compare
+from boards import compare, compare_trace
 from boards.compare_reasons import Difference, load
 from boards.compare_trace import BadTrace, read
 from tests.support import check
@@ -166,3 +167,28 @@ def test_what_is_no_trace_is_named_with_its_line(line: str) -> None:
         read([json.dumps(HEAD), line], "it")
     with pytest.raises(BadTrace, match="empty"):
         read([], "it")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [json.dumps(w(f"GC[{number}].X", 1)) for number in range(9)],
+        [json.dumps({**w(f"GC[{number}].X", 1), "op": "R"}) for number in range(9)],
+        [json.dumps({"op": "P", "phase": f"{number}"}) for number in range(9)],
+        [json.dumps({"op": "M", "mark": f"{number}"}) for number in range(9)],
+        [json.dumps(w("X\x1b[2J", 1))], [json.dumps(w("x" * 300, 1))],
+        [json.dumps({"op": "W", "register": "X", "value": float("inf")})],
+    ],
+)  # fmt: skip
+def test_traces_of_a_stranger(lines: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MOST_REGISTERS", "MOST_PHASES"):
+        monkeypatch.setattr(compare_trace, name, 8)
+    with pytest.raises(BadTrace, match=r"^it, line \d+ is no line of a trace"):
+        read([json.dumps(HEAD), *lines], "it")
+
+
+def test_a_line_without_an_end() -> None:
+    first = next(compare_trace.bounded(io.StringIO("x" * 100_000)))
+    check(len(first) == compare_trace.MOST_LINE_BYTES + 1)
+    with pytest.raises(BadTrace, match="longer than a trace can be"):
+        read(compare_trace.bounded(io.StringIO("x" * 100_000)), "it")

@@ -105,6 +105,16 @@ def test_sections_far_outside(
     check("are outside of" in capsys.readouterr().err)
 
 
+def test_names_cannot_command_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "kernel.cubin"
+    file.write_bytes(nv_cubins.cubin("sm_86").replace(b".text.second", b".text.\x1b[2Jnd"))
+    check(listing.main([str(file)]) == 1)
+    out, err = capsys.readouterr()
+    check("\x1b" not in out + err and r".text.\x1b[2Jnd" in err, err)
+
+
 def test_a_file_that_promises_far_more_than_it_holds() -> None:
     """Every section, made a table of relocations of the code, or as large as can be claimed."""
     seed = nv_cubins.cubin("sm_86")
