@@ -14,7 +14,7 @@ from drivers.base.errors import Unsupported
 from drivers.base.pci import StateStore
 from drivers.choice import choose, split_name
 from drivers.kinds import BEST_FIRST, BY_NAME, named
-from drivers.timeline.watch import watch
+from drivers.timeline.attach import attach
 
 
 @functools.cache
@@ -55,6 +55,6 @@ def open_device(
         device = cast(Device, named(kind.opens)(machine, choice, firmware, **more))
         if choice.timeline is not None:
             undo.callback(device.close)
-            watch(device, machine, choice.timeline)
+            attach(device, machine, choice.timeline)
             undo.pop_all()
         return device

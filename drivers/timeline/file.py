@@ -30,7 +30,7 @@ _END: Final = b"\n]\n"
 def complete(
     name: str, category: str, facts: Facts, place: tuple[int, int], times_ns: tuple[int, int]
 ) -> Event:
-    """A slice ("X") of a row, at (process, thread); the format counts microseconds."""
+    """A slice ("X") of a track, at (process, thread); the format counts microseconds."""
     (pid, tid), (begin_ns, end_ns) = place, times_ns
     return {
         "name": name, "cat": category, "ph": "X", "ts": begin_ns / 1e3,
@@ -38,8 +38,8 @@ def complete(
     }  # fmt: skip
 
 
-def named(kind: str, place: tuple[int, int], value: str) -> Event:
-    """What a viewer calls a process or a row: "process_name", "thread_name"."""
+def titled(kind: str, place: tuple[int, int], value: str) -> Event:
+    """What a viewer calls a process or a track: "process_name", "thread_name"."""
     pid, tid = place
     return {"name": kind, "ph": "M", "pid": pid, "tid": tid, "args": {"name": value}}
 
@@ -119,7 +119,7 @@ def _taken(path: str) -> tuple[str, int]:
 
 def _opened(path: str) -> int:
     try:
-        return open_file(path, os.O_RDWR | os.O_CREAT)[0]
+        return open_file(path, os.O_WRONLY | os.O_CREAT)[0]
     except OSError as error:
         raise BadArgument(f"{path}: {error.strerror}", hint="Name a file to write") from error
     except Denied as error:

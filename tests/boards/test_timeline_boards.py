@@ -11,7 +11,7 @@ import pytest
 
 from boards.front import Setup, power_on, tuning_of
 from drivers.base.errors import DeviceFault
-from drivers.timeline.watch import watch
+from drivers.timeline.attach import attach
 from tests.boards.driver_harness import add, device_on, get, put
 from tests.support import check
 
@@ -28,7 +28,7 @@ def test_what_a_fault_stopped_gets_no_times_and_what_follows_does(
 ) -> None:
     path, a = tmp_path / "out.json", np.arange(N, dtype=np.float32)
     with device_on("gfx1100", queue) as (_, device):
-        watch(device, device.iface.world, str(path))
+        attach(device, device.iface.world, str(path))
         program = device.load(add("gfx1100"))
         x, y = put(device, a), device.alloc(4 * N)
         device.launch(program, [x, x, y, N], 1)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from drivers.base.contracts import Device, Param, World
-from drivers.timeline.watch import watch
+from drivers.timeline.attach import attach
 from tests.contract.arrays import get, put, ramp
 from tests.contract.conftest import COUNT
 from tests.contract.devices import Entry
@@ -53,8 +53,8 @@ def work(entry: Entry, device: Device) -> str:
     return program.name
 
 
-def rows(events: list[Any]) -> dict[int, list[Any]]:
-    """Slices of each row."""
+def tracks(events: list[Any]) -> dict[int, list[Any]]:
+    """Slices of each track."""
     found: dict[int, list[Any]] = {}
     for event in events:
         if event["ph"] == "X":
@@ -65,24 +65,24 @@ def rows(events: list[Any]) -> dict[int, list[Any]]:
 def test_a_timeline(entry: Entry, own: Device, tmp_path: Path) -> None:
     world, path = world_of(own), tmp_path / "out.json"
     begun_s = world.monotonic_s()
-    watch(own, world, str(path))
+    attach(own, world, str(path))
     name = work(entry, own)
     own.close()
     ended_s = world.monotonic_s()
     events = json.loads(path.read_text())
-    compute, copies, host = (rows(events)[number] for number in (1, 2, 3))
+    compute, copies, host = (tracks(events)[number] for number in (1, 2, 3))
     graphed = ["graph" in event["args"] for event in compute]
     check(graphed == [False] * 3 + [True] * 2 * (REPLAYS + 1), f"{compute}")
     check({event["name"] for event in compute} == {name}, f"{compute}")
     check([event["args"]["bytes"] for event in copies] == [NBYTES], f"{copies}")
     check({event["name"] for event in host} == {"copy_in", "copy_out"}, f"{host}")
     check({event["args"]["bytes"] for event in host} == {NBYTES}, f"{host}")
-    for row in (compute, copies, host):
-        for event in row:
+    for track in (compute, copies, host):
+        for event in track:
             ended_us = event["ts"] + event["dur"]
             check(event["dur"] >= 0, f"{event}")
             inside = begun_s * US - 1 <= event["ts"] and ended_us <= ended_s * US + 1
             check(inside, f"{event}: from {begun_s} to {ended_s} s")
-        for before, after in pairwise(row):
+        for before, after in pairwise(track):
             check(before["ts"] + before["dur"] <= after["ts"] + 1e-3, f"{before}, then {after}")
     check(not [event for event in events if event["ph"] == "i"], "steps without times")

@@ -17,7 +17,7 @@ import pytest
 import drivers
 from drivers.base.errors import BadArgument, Denied
 from drivers.timeline import file as timeline
-from drivers.timeline.file import Event, TimelineFile, complete, named
+from drivers.timeline.file import Event, TimelineFile, complete, titled
 from tests.support import check
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,7 +48,7 @@ def event(number: int) -> Event:
 def test_it_is_whole_after_every_write(file: TimelineFile, path: Path) -> None:
     check(events(path) == [], "nothing yet")
     for number in range(5):
-        file.write([event(number), named("thread_name", (1, 1), 'a "row"')])
+        file.write([event(number), titled("thread_name", (1, 1), 'a "track"')])
         check(len(events(path)) == 2 * (number + 1), path.read_text())
     file.write([])
     wanted = {"name": "kernel 3", "cat": "kernel", "ph": "X", "ts": 3.0, "dur": 0.5, "pid": 1,
@@ -164,14 +164,14 @@ def test_a_killed_process_leaves_a_whole_file(path: Path) -> None:
     check((len(graphed), len(slices)) == (199, 400), f"{len(graphed)} of {len(slices)}")
 
 
-def test_a_device_is_only_watched_where_it_is_asked(path: Path) -> None:
+def test_a_device_is_only_traced_where_it_is_asked(path: Path) -> None:
     replaced = {"launch", "compute_queue", "copy_queue", "copy_in", "copy_out", "synchronize",
                 "close"}  # fmt: skip
     with drivers.open("CPU", environ={"CPU_THREADS": "1"}) as device:
         check(not replaced & set(vars(device)), "each method is its class's: launches cost nothing")
     with drivers.open("CPU", environ={"UNBOUND_TRACE": str(path), "CPU_THREADS": "1"}) as device:
         check(replaced <= set(vars(device)), f"{vars(device).keys()}")
-    check({one["name"] for one in events(path)} == {"process_name", "thread_name"}, "its rows")
+    check({one["name"] for one in events(path)} == {"process_name", "thread_name"}, "its tracks")
 
 
 def test_a_file_that_is_refused_leaves_no_device_open(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A timeline's rows: clocks, steps that never ran, and how much is kept."""
+"""A timeline's tracks: clocks, steps that never ran, and how much is kept."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 
 from drivers.base.contracts import Device
 from drivers.base.errors import BadArgument, UseAfterFree
-from drivers.timeline import recorder as recording
+from drivers.timeline import tracer as tracing
+from drivers.timeline.attach import attach
 from drivers.timeline.clock import QueueClock
-from drivers.timeline.watch import watch
 from tests.contract.arrays import get, put, ramp
 from tests.contract.kernels import combine
 from tests.contract.null_vendor.compiler import assemble
@@ -27,9 +27,9 @@ GRID = (COUNT // 32, 1, 1)
 
 
 @contextmanager
-def watched(path: Path) -> Iterator[Any]:
+def traced(path: Path) -> Iterator[Any]:
     with open_null() as device:
-        watch(device, device.iface.world, str(path))
+        attach(device, device.iface.world, str(path))
         yield device
 
 
@@ -84,7 +84,7 @@ def test_a_devices_clock_is_mapped_to_the_hosts(ahead_ns: int) -> None:
 
 def test_a_refused_step_leaves_nothing(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
-    with watched(path) as device:
+    with traced(path) as device:
         program, args = operands(device)
         queue = device.compute_queue()
         for wrong in ([1.5], args[:2]):
@@ -101,7 +101,7 @@ def test_a_refused_step_leaves_nothing(tmp_path: Path) -> None:
 
 def test_what_waits_for_ever_gets_no_times(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
-    with watched(path) as device:
+    with traced(path) as device:
         program, args = operands(device)
         device.launch(program, args, 2)
         device.synchronize()
@@ -112,8 +112,8 @@ def test_what_waits_for_ever_gets_no_times(tmp_path: Path) -> None:
 
 def test_signals_are_kept_in_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "out.json"
-    monkeypatch.setattr(recording, "MOST_PAIRS", 8)
-    with watched(path) as device:
+    monkeypatch.setattr(tracing, "MOST_STAMPS", 8)
+    with traced(path) as device:
         program, args = operands(device)
         gate = device.new_signal()
         device.compute_queue().wait(gate, 1).submit()
@@ -130,11 +130,11 @@ def test_signals_are_kept_in_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_more_work_than_a_narrow_signal_counts(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
-    with watched(path) as device:
+    with traced(path) as device:
         program, args = operands(device)
         most, rounds = (1 << device.limits.signal_bits) - 1, 5
-        row = device.compute_queue()._row
-        row._value = most - 2
+        track = device.compute_queue()._track
+        track._value = most - 2
         for _ in range(rounds):
             device.launch(program, args, 2)
         device.synchronize()
@@ -143,10 +143,45 @@ def test_more_work_than_a_narrow_signal_counts(tmp_path: Path) -> None:
 
 def test_graphs_replayed_without_waiting(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
-    with watched(path) as device:
+    with traced(path) as device:
         program, args = operands(device)
         graph = device.compute_queue().exec(program, args, GRID).bind()
         for _ in range(50):
             graph.replay()
         graph.close()
     check(len(slices(path)) == 50 and not notes(path), f"{len(slices(path))}, {notes(path)}")
+
+
+def test_clocks_are_compared_again_where_nothing_is_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "out.json"
+    monkeypatch.setattr(tracing, "COMPARE_S", -1.0)
+    with traced(path) as device:
+        program, args = operands(device)
+        track = device.compute_queue()._track
+        seen = [track.clock.read_s]
+        for _ in range(3):
+            device.launch(program, args, 2)
+            device.synchronize()
+            seen.append(track.clock.read_s)
+        check(sorted(set(seen)) == seen, f"{seen}")
+        waits = device.new_signal()
+        device.compute_queue().wait(waits, 1).exec(program, args, GRID).submit()
+        tracer = device.compute_queue()._tracer
+        tracer.synchronized([None, None])
+        check(track.clock.read_s == seen[-1], "not beside work")
+        waits.set(1)
+    check(len(slices(path)) == 4 and not notes(path), f"{slices(path)}")
+
+
+def test_what_is_no_memory_is_refused_as_ever(tmp_path: Path) -> None:
+    wrong: Any = [1, 2]
+    with traced(tmp_path / "out.json") as device:
+        _, args = operands(device)
+        for call in (
+            lambda: device.copy_in(args[0], wrong),
+            lambda: device.copy_out(wrong, args[0]),
+        ):
+            with pytest.raises(BadArgument):
+                call()

@@ -1,4 +1,4 @@
-"""Putting a recorder in front of an opened device: `drivers.registry` does, with UNBOUND_TRACE."""
+"""Putting a tracer in front of an opened device: `drivers.registry` does, with UNBOUND_TRACE."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, Final
 from drivers.base.contracts import Buffer, Device, Program, World
 from drivers.timeline.file import TimelineFile
 from drivers.timeline.queues import TimedQueue
-from drivers.timeline.recorder import Recorder
+from drivers.timeline.tracer import Tracer
 
 _files: Final[dict[str, TimelineFile]] = {}
 """One for each path, for the life of the process: devices are opened one after the other."""
 _lock: Final = Lock()
 
 
-def watch(device: Device, world: World, path: str) -> None:
+def attach(device: Device, world: World, path: str) -> None:
     """Record what the device is given from now on, in a file of this process.
 
     Its methods are replaced in this one object: another device is as fast as ever. A launch is then
@@ -27,44 +27,44 @@ def watch(device: Device, world: World, path: str) -> None:
         file = _files.get(path)
         if file is None or not file.open:
             file = _files[path] = TimelineFile(path)
-    recorder = Recorder(file, device, world)
-    for name, method in _methods(device, recorder).items():
+    tracer = Tracer(file, device, world)
+    for name, method in _methods(device, tracer).items():
         setattr(device, name, method)
 
 
-def _methods(device: Device, recorder: Recorder) -> dict[str, Callable[..., Any]]:
+def _methods(device: Device, tracer: Tracer) -> dict[str, Callable[..., Any]]:
     """What takes the place of the device's own methods, which they call."""
     own_launch, own_synchronize, own_close = device.launch, device.synchronize, device.close
     own_in, own_out = device.copy_in, device.copy_out
 
     def compute_queue() -> TimedQueue:
-        return TimedQueue(recorder, recorder.compute)
+        return TimedQueue(tracer, tracer.compute)
 
     def copy_queue() -> TimedQueue:
-        return TimedQueue(recorder, recorder.copies)
+        return TimedQueue(tracer, tracer.copies)
 
     def launch(program: Program, args: Sequence[Buffer | int], grid: int) -> None:
-        if recorder.on:
+        if tracer.on:
             compute_queue().exec(program, args, (grid, 1, 1)).submit()
         else:
             own_launch(program, args, grid)
 
     def copy_in(dst: Buffer, src: memoryview) -> None:
-        with recorder.host_copy("copy_in", src.nbytes):
+        with tracer.host_copy("copy_in", src):
             own_in(dst, src)
 
     def copy_out(dst: memoryview, src: Buffer) -> None:
-        with recorder.host_copy("copy_out", dst.nbytes):
+        with tracer.host_copy("copy_out", dst):
             own_out(dst, src)
 
     def synchronize(*args: float, **kwargs: float) -> None:
-        last = recorder.last()
+        last = tracer.last()
         own_synchronize(*args, **kwargs)
-        recorder.synchronized(last)
+        tracer.synchronized(last)
 
     def close() -> None:
         try:
-            recorder.close()
+            tracer.close()
         finally:
             own_close()
 
