@@ -237,8 +237,9 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     contradicts `__dlpack_device__` or itself, or copy=False where a copy is needed; TypeError
     without the protocol.
     """
-    if not hasattr(x, "__dlpack__"):
-        raise TypeError(f"{type(x).__name__} has no __dlpack__; use asarray")
+    for name in ("__dlpack__", "__dlpack_device__"):
+        if not hasattr(x, name):
+            raise TypeError(f"{type(x).__name__} has no {name}; use asarray")
     if isinstance(x, Tensor):
         return asarray(x, device=device, copy=copy)
     source = _pair(x.__dlpack_device__(), f"{type(x).__name__}.__dlpack_device__() gave")

@@ -160,6 +160,15 @@ def test_capsules_are_known_by_their_type_and_whole_name(number: int) -> None:
         xp.from_dlpack(Gives())
 
 
+def test_half_a_protocol_is_none() -> None:
+    class Half:
+        def __dlpack__(self, **_: Any) -> Any:
+            return None
+
+    with pytest.raises(TypeError, match="Half has no __dlpack_device__; use asarray"):
+        xp.from_dlpack(Half())
+
+
 @pytest.mark.parametrize("use", ["nothing", "numpy", "sum"])
 def test_the_deleter_runs_once_after_the_last_use(use: str) -> None:
     source = Producer(PLACE, (COUNT,), F32)
