@@ -15,6 +15,7 @@ NODE, RENDER, CARD, DMA_HEAP = (
 KGSL_MAJOR, DRM_MAJOR, RENDER_MINOR, HEAP_MAJOR = 510, 226, 128, 249
 _CLASS = "/sys/class/kgsl/kgsl-3d0"
 _KHZ = 1000
+_FAMILY_SHIFT, _FAMILY_43 = 24, 0x43
 
 
 def tree(hardware: AdrenoHardware) -> FileTree:
@@ -52,6 +53,16 @@ def _kgsl(made: FileTree, gpu: AdrenoGpu) -> None:
     made.place("/sys/class/drm", Folder())
 
 
+def _compatible(gpu_id: int, chip_id: int) -> bytes:
+    """As device trees name a chip: by its number, and since the 740 by its id.
+
+    src: Linux 6.12 adreno_device.c find_chipid(); arch/arm64/boot/dts/qcom sdm845.dtsi, sm8550.dtsi
+    """
+    if chip_id >> _FAMILY_SHIFT >= _FAMILY_43:
+        return b"qcom,adreno-%08x" % chip_id
+    return b"qcom,adreno-%d.%d" % (gpu_id, chip_id & 0xFF)
+
+
 def _msm(made: FileTree, gpu: AdrenoGpu) -> None:
     chip = gpu.chip
     made.put(RENDER)
@@ -68,8 +79,10 @@ def _msm(made: FileTree, gpu: AdrenoGpu) -> None:
         made.link(f"{folder}/device", device)
         made.link(f"/sys/dev/char/{DRM_MAJOR}:{minor}", folder)
     soc = "/sys/devices/platform/soc@0/5000000.gpu"
-    made.put(f"{soc}/uevent", b"DRIVER=adreno\nOF_COMPATIBLE_0=qcom,adreno-%d.%d\n"
+    made.put(f"{soc}/uevent", b"DRIVER=adreno\nOF_COMPATIBLE_0=%s\n"
              b"OF_COMPATIBLE_1=qcom,adreno\nOF_COMPATIBLE_N=2\n"
-             % (chip.gpu_id, chip.chip_id & 0xFF))  # fmt: skip
-    made.put(f"{soc}/devfreq/5000000.gpu/max_freq", b"%d\n" % chip.max_hz)
+             % _compatible(chip.gpu_id, chip.chip_id))  # fmt: skip
+    made.link("/sys/bus/platform/drivers/adreno/5000000.gpu", soc)
+    for name in ("max_freq", "cur_freq", "available_frequencies"):
+        made.put(f"{soc}/devfreq/5000000.gpu/{name}", b"%d\n" % chip.max_hz)
     made.put("/sys/module/msm/initstate", b"live\n")

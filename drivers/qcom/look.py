@@ -1,22 +1,21 @@
-"""What can be known of this machine's Adreno without opening anything: nodes, rights, sysfs.
-
-# src: downstream kgsl, kgsl_pwrctrl.c and kgsl_sysfs: gpu_model, gpuclk, gpu_available_frequencies
-"""
+"""What can be known of this machine's Adreno without opening anything: nodes, rights, readings."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from drivers.base.contracts import World
+from drivers.base.errors import DeviceError
 from drivers.machine.access import opened
 from drivers.machine.buses import render_nodes
-from drivers.machine.text import MAX_ENTRIES, entries, try_text
+from drivers.machine.sysfs_files import SysfsFiles
+from drivers.machine.text import MAX_ENTRIES, entries
 from drivers.qcom.kgsl.iface import PATH as KGSL_NODE
 from drivers.qcom.msm.iface import DRIVERS
+from drivers.qcom.readings import KGSL, Readings, kgsl_readings, msm_readings
 
-SYSFS: Final = "/sys/class/kgsl/kgsl-3d0"
-ENFORCING: Final = "/sys/fs/selinux/enforce"
+SELINUX: Final = "/sys/fs/selinux"
 FIRMWARE: Final = "/lib/firmware/qcom"
 ANDROID: Final = "/system/build.prop"
 _SELINUX: Final = "SELinux decides, too: the vendor's policy names who may use it (try `adb shell`)"
@@ -40,6 +39,7 @@ class Node:
     ok: bool
     reason: str
     advice: str = ""
+    readings: Readings = field(default_factory=Readings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,16 @@ class Look:
 def look(world: World) -> Look:
     """Read sysfs and the nodes' rights. Opens no device."""
     android = world.exists(ANDROID)
-    enforcing = try_text(world, ENFORCING).strip() == "1"
+    enforcing = SysfsFiles(world, SELINUX).text("enforce") == "1"
     found: list[Node] = []
     if world.exists(KGSL_NODE):
-        title = try_text(world, f"{SYSFS}/gpu_model").strip() or "Adreno"
-        found.append(_node(world, "KGSL", KGSL_NODE, title, android and enforcing))
+        title = SysfsFiles(world, KGSL).text("gpu_model") or "Adreno"
+        node = _node(world, "KGSL", KGSL_NODE, title, android and enforcing)
+        found.append(replace(node, readings=kgsl_readings(world)))
     for path, name in render_nodes(world).items():
         if name.startswith(DRIVERS):
-            found.append(_node(world, "MSM", path, f"Adreno under {name}", False))
+            node = _node(world, "MSM", path, f"Adreno under {name}", False)
+            found.append(replace(node, readings=msm_readings(world)))
     names = _files(world) if any(node.way == "MSM" for node in found) else []
     lacks = [kind for kind, parts in KINDS.items()
              if not any(part in name for name in names for part in parts)]  # fmt: skip
@@ -77,11 +79,19 @@ def _files(world: World) -> list[str]:
     for _ in range(_LEVELS):
         below: list[str] = []
         for folder in folders[:MAX_ENTRIES]:
-            for name in entries(world, folder):
+            for name in _names(world, folder):
                 names.append(name)
                 below += [] if "." in name else [f"{folder}/{name}"]
         folders = below
     return names
+
+
+def _names(world: World, folder: str) -> list[str]:
+    """Names in a folder; [] where it cannot be listed."""
+    try:
+        return entries(world, folder)
+    except DeviceError:
+        return []
 
 
 def _node(world: World, way: str, path: str, title: str, selinux: bool) -> Node:

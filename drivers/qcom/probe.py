@@ -13,7 +13,6 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from functools import partial
 from typing import Final
 
@@ -75,7 +74,18 @@ def _left(device: QcomDevice) -> str:
 def as_facts(found: Look) -> dict[str, object]:
     """One object for JSON."""
     return {
-        "nodes": [asdict(node) for node in found.nodes],
+        "nodes": [
+            {
+                "way": node.way,
+                "path": node.path,
+                "title": node.title,
+                "ok": node.ok,
+                "reason": node.reason,
+                "advice": node.advice,
+                "readings": node.readings.facts(),
+            }
+            for node in found.nodes
+        ],
         "android": found.android,
         "selinux": found.enforcing,
         "firmware_lacks": list(found.lacks),
@@ -95,6 +105,8 @@ def as_table(found: Look) -> list[str]:
     for node in found.nodes:
         lines += _wrapped(node.way, f"{node.title}: {node.reason}")
         lines += _wrapped("", f"-> {node.advice}") if node.advice else []
+        for line in node.readings.lines():
+            lines += _wrapped("", line)
     if not found.nodes:
         lines += _wrapped("-", "this machine has no Adreno: neither /dev/kgsl-3d0 nor msm")
     lacks = firmware_advice(found)

@@ -18,13 +18,13 @@ from drivers.amd.kfd.nodes import GpuNode
 from drivers.amd.tools import gpu_metrics
 from drivers.amd.tools.readings import Readings
 from drivers.base.contracts import World
-from drivers.base.errors import DeviceError, MalformedInput, NotFound
+from drivers.base.errors import DeviceError, MalformedInput
 from drivers.base.oserrors import errno_of
+from drivers.machine.sysfs_files import SysfsFiles
 from drivers.machine.text import entries, read_text
 
 _MILLI, _MICRO = 1e-3, 1e-6
 _HZ_PER_MHZ: Final = 1_000_000
-_MOST_DIGITS: Final = 20
 _TEMPERATURES: Final = {"edge": "edge_c", "junction": "hotspot_c", "mem": "memory_c"}
 _CLOCKS: Final = {"sclk": "gfx_mhz", "mclk": "memory_mhz"}
 _CHANNELS: Final = range(1, 5)
@@ -32,51 +32,25 @@ _ASLEEP: Final = ("suspended", "suspending")
 _WAKE: Final = "it is runtime-suspended: its sensors answer while something runs on it"
 _REFUSED: Final = frozenset({errno.EBUSY, errno.EPERM, errno.EAGAIN, errno.ENODATA})
 """What a sleeping GPU answers: 6.12 wakes it, later kernels do not ask it."""
-_NEXT: Final = "see `dmesg` for lines of amdgpu"
 
 
-class Files:
-    """The files of one GPU's folder, and what could not be read of them."""
+class Files(SysfsFiles):
+    """The files of one GPU's folder, and what was read of them."""
 
     def __init__(self, world: World, folder: str) -> None:
-        self.world, self.folder = world, folder
+        super().__init__(world, folder)
         self.found: dict[str, int | float] = {}
-        self.lacks: list[str] = []
         try:
             self.asleep = read_text(world, f"{folder}/power/runtime_status").strip() in _ASLEEP
         except DeviceError:
             self.asleep = False  # no runtime power management, or not for this user
 
-    def lacking(self, what: str, error: DeviceError) -> None:
-        """Note a file that cannot be read, with what to do."""
-        reason = error.message if what in error.message else f"{what}: {error.message}"
+    def advice(self, error: DeviceError) -> str:
+        """A GPU that sleeps refuses some questions."""
         number = errno_of(error)
         if self.asleep and (number in _REFUSED or not number):
-            step = _WAKE
-        else:  # the hint of an errno is about opening a device
-            step = _NEXT if number else error.hint
-        self.lacks.append(f"{reason}; {step}" if step else reason)
-
-    def text(self, name: str) -> str:
-        """The first line of a file; "" where there is none, or it cannot be read."""
-        try:
-            lines = read_text(self.world, f"{self.folder}/{name}").split("\n")
-        except NotFound:
-            return ""
-        except DeviceError as error:
-            self.lacking(name, error)
-            return ""
-        return lines[0].strip()
-
-    def number(self, name: str) -> int | None:
-        """A number; None where its file is not there or is empty, as while a sensor sleeps."""
-        text = self.text(name)
-        digits = text.removeprefix("-")
-        if digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS:
-            return int(text)
-        if text:
-            self.lacking(name, MalformedInput(f"{text[:40]!a} is no number", hint="report it"))
-        return None
+            return _WAKE
+        return super().advice(error)
 
     def put(self, name: str, key: str, scale: float = 0.0) -> None:
         """A reading from a file, unless another file gave it."""
@@ -129,7 +103,9 @@ def _metrics_file(files: Files) -> bytes | None:
         files.lacking("gpu_metrics", error)
         return None
     if not data:
-        files.lacking("gpu_metrics", MalformedInput("it is empty", hint=_NEXT))
+        files.lacking(
+            "gpu_metrics", MalformedInput("it is empty", hint="see `dmesg` for lines of amdgpu")
+        )
         return None
     return data
 
