@@ -15,6 +15,7 @@ from drivers.qcom.kgsl.iface import PATH as KGSL_NODE
 from drivers.qcom.msm.iface import DRIVERS
 from drivers.qcom.readings import KGSL, Readings, kgsl_readings, msm_readings
 
+DRI: Final = "/dev/dri"
 SELINUX: Final = "/sys/fs/selinux"
 FIRMWARE: Final = "/lib/firmware/qcom"
 ANDROID: Final = "/system/build.prop"
@@ -62,7 +63,12 @@ def look(world: World) -> Look:
         title = SysfsFiles(world, KGSL).text("gpu_model") or "Adreno"
         node = _node(world, "KGSL", KGSL_NODE, title, android and enforcing)
         found.append(replace(node, readings=kgsl_readings(world)))
-    for path, name in render_nodes(world).items():
+    try:
+        nodes = render_nodes(world)
+    except DeviceError as error:
+        found.append(Node("MSM", DRI, "nodes of msm", False, error.message, error.hint))
+        nodes = {}
+    for path, name in nodes.items():
         if name.startswith(DRIVERS):
             node = _node(world, "MSM", path, f"Adreno under {name}", False)
             found.append(replace(node, readings=msm_readings(world)))
