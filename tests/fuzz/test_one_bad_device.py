@@ -140,7 +140,8 @@ def kfd(world: Failing) -> object:
     found = look_amd(world)
     amd_probe.as_table(found)
     amd_probe.as_facts(found)
-    list(amd_doctor.rows(world, {}))
+    if world.errors:  # the doctor reads all once more
+        list(amd_doctor.rows(world, {}))
     offers = [one.title for one in offered(world, {}) if isinstance(one, Offer)]
     good = [gpu for gpu in found.gpus if gpu.node.gfx_target_version == 120001]
     return ([(gpu.node.index, gpu.numbered, gpu.node.memory_bytes) for gpu in good],
