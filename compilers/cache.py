@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from compilers import binary as codec
 from drivers.base.contracts import Binary
 from drivers.base.errors import Denied, MalformedInput, escaped
+from drivers.base.oserrors import translate
 from drivers.choice import choose
 from drivers.world import owned
 
@@ -159,10 +160,12 @@ class Cache:
         """Continue without a disk, and warn once; a warning may be configured to raise."""
         directory, self.directory = self.directory, ""
         if directory:
+            fix = "make it a directory only you can write to"
+            if isinstance(error, OSError):
+                fix = translate(error, f"write {directory}").hint
             warnings.warn(
                 f"kernels are compiled anew in every process: cannot use {escaped(directory)}: "
-                f"{escaped(str(error))}. Make it a directory only you can write to, or set "
-                "UNBOUND_CACHE",
+                f"{escaped(str(error))}. To change that: {fix}; or set UNBOUND_CACHE",
                 RuntimeWarning,
                 stacklevel=4,
             )

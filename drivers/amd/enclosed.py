@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Final
 
+from drivers.machine.output import width_chars
 from drivers.usb.asm24.enclosures import Enclosure
 from drivers.usb.asm24.usb4 import Usb4Enclosure
 
-WIDTH_CHARS: Final = 100
 NONE: Final = "there is no enclosure with an ASM2464PD on USB"
 _INDENT: Final = " " * 12
 
@@ -47,6 +47,6 @@ def enclosure_facts(
 
 def _wrapped(start: str, text: str) -> list[str]:
     return textwrap.wrap(
-        text, WIDTH_CHARS, initial_indent=f"{start:<12}", subsequent_indent=_INDENT,
+        text, width_chars(), initial_indent=f"{start:<12}", subsequent_indent=_INDENT,
         break_on_hyphens=False,
     )  # fmt: skip

@@ -33,14 +33,13 @@ from drivers.board_option import NOTE, add_board_option, check_board, in_front_o
 from drivers.choice import VisibleList, choose, visible_lists
 from drivers.gpu.smoke_outcome import Outcome
 from drivers.gpu.smoke_report import smoke_json, smoke_lines, smoke_summary
-from drivers.machine.output import print_text
+from drivers.machine.output import print_text, width_chars
 from drivers.pci.functions import listing
 from drivers.usb.asm24.enclosures import enclosures
 from drivers.usb.asm24.usb4 import usb4_enclosures
 from drivers.world.linux import LinuxWorld
 from unbound import terminal
 
-WIDTH_CHARS = 100
 _INDENT = " " * 12
 _GIB = 1 << 30
 _MASKED = "hidden from this process by the device cgroup"
@@ -122,7 +121,7 @@ def as_facts(found: Look) -> dict[str, object]:
 
 def _wrapped(start: str, text: str) -> list[str]:
     return textwrap.wrap(
-        text, WIDTH_CHARS, initial_indent=f"{start:<12}", subsequent_indent=_INDENT,
+        text, width_chars(), initial_indent=f"{start:<12}", subsequent_indent=_INDENT,
         break_on_hyphens=False,
     )  # fmt: skip
 

@@ -9,8 +9,8 @@ from typing import Final
 
 from drivers.bare.survey import Candidate
 from drivers.machine.buses import Unread
+from drivers.machine.output import width_chars
 
-WIDTH_CHARS: Final = 100
 _INDENT: Final = " " * 12
 
 
@@ -55,6 +55,6 @@ def _json(one: Candidate) -> dict[str, object]:
 
 def _wrapped(start: str, text: str) -> list[str]:
     return textwrap.wrap(
-        text, WIDTH_CHARS, initial_indent=f"{start:<12}", subsequent_indent=_INDENT,
+        text, width_chars(), initial_indent=f"{start:<12}", subsequent_indent=_INDENT,
         break_on_hyphens=False,
     )  # fmt: skip

@@ -6,8 +6,8 @@ import textwrap
 
 from drivers.claim.claim import Plan
 from drivers.claim.record import Method
+from drivers.machine.output import width_chars
 
-WIDTH_CHARS = 100
 _INDENT = "    "
 _METHODS = {
     Method.VFIO: "through vfio-pci; DMA only where the IOMMU lets it",
@@ -35,7 +35,7 @@ def _wrapped(start: str, text: str) -> list[str]:
     first = _INDENT + start
     return textwrap.wrap(
         text,
-        WIDTH_CHARS,
+        width_chars(),
         initial_indent=first,
         subsequent_indent=" " * len(first),
         break_on_hyphens=False,

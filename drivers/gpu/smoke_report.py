@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from drivers.gpu.smoke_outcome import Outcome
+from drivers.machine.output import width_chars
 
-WIDTH_CHARS: Final = 100
 _MS: Final = 1e3
 _INDENT: Final = " " * 12
 
@@ -40,5 +40,5 @@ def smoke_lines(name: str, outcomes: Iterable[Outcome]) -> Iterator[str]:
         shown = f"{'ok' if one.ok else 'FAILED':<7}{one.name:<26}{one.seconds * _MS:>10.2f} ms"
         yield f"{name:<12}{shown}  {first if one.ok else ''}".rstrip()
         if not one.ok:
-            lines = [*textwrap.wrap(first, WIDTH_CHARS - len(_INDENT)), *rest.splitlines()]
+            lines = [*textwrap.wrap(first, width_chars() - len(_INDENT)), *rest.splitlines()]
             yield from (f"{_INDENT}{line}" for line in lines)

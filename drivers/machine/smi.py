@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from drivers.base.contracts import World
+from drivers.machine.output import width_chars
 from drivers.machine.processes import UNSEEN, GpuProcess
 
 NONE: Final = "-"
@@ -20,7 +21,6 @@ _CLEAR: Final = "\x1b[H\x1b[2J"
 """Home, and erase the screen. # src: ECMA-48, CUP and ED"""
 _GAP: Final = "  "
 _INDENT: Final = " " * 4
-WIDTH_CHARS: Final = 100
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -42,9 +42,9 @@ def _is_number(cells: Sequence[str]) -> bool:
 
 def notes(start: str, text: str, advice: str = "") -> list[str]:
     """A sentence about a GPU below the table, and what to do, no wider than a terminal."""
-    lines = textwrap.wrap(f"{start}: {text}", WIDTH_CHARS, subsequent_indent=_INDENT,
+    lines = textwrap.wrap(f"{start}: {text}", width_chars(), subsequent_indent=_INDENT,
                           break_on_hyphens=False)  # fmt: skip
-    step = textwrap.wrap(f"-> {advice}", WIDTH_CHARS, initial_indent=_INDENT,
+    step = textwrap.wrap(f"-> {advice}", width_chars(), initial_indent=_INDENT,
                          subsequent_indent=_INDENT)  # fmt: skip
     return [*lines, *(step if advice else [])]
 

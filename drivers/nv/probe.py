@@ -19,13 +19,12 @@ from drivers.board_option import NOTE, add_board_option, in_front_of
 from drivers.choice import choose
 from drivers.gpu.smoke_outcome import Outcome
 from drivers.gpu.smoke_report import smoke_json, smoke_lines, smoke_summary
-from drivers.machine.output import print_text
+from drivers.machine.output import print_text, width_chars
 from drivers.nv.tools.look import Access, Gpu, Look, look
 from drivers.nv.tools.smoke import smoke
 from drivers.world.linux import LinuxWorld
 from unbound import terminal
 
-WIDTH_CHARS = 100
 _INDENT = " " * 12
 
 
@@ -64,7 +63,7 @@ def as_facts(found: Look) -> dict[str, object]:
 
 def _wrapped(start: str, text: str) -> list[str]:
     return textwrap.wrap(
-        text, WIDTH_CHARS, initial_indent=f"{start:<12}", subsequent_indent=_INDENT,
+        text, width_chars(), initial_indent=f"{start:<12}", subsequent_indent=_INDENT,
         break_on_hyphens=False,
     )  # fmt: skip
 

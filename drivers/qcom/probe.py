@@ -23,7 +23,7 @@ from drivers.choice import Choice, choose
 from drivers.gpu import smoke_tests as tests
 from drivers.gpu.smoke_outcome import COPY_BYTES, Outcome, Wrong, timed
 from drivers.gpu.smoke_report import smoke_json, smoke_lines, smoke_summary
-from drivers.machine.output import print_text
+from drivers.machine.output import print_text, width_chars
 from drivers.qcom.device import QcomDevice
 from drivers.qcom.look import Look, firmware_advice, look
 from drivers.qcom.opening import open_qcom
@@ -31,7 +31,6 @@ from drivers.world.linux import LinuxWorld
 from queues.qcom.pm4 import WORD_BYTES
 from unbound import terminal
 
-WIDTH_CHARS: Final = 100
 _INDENT: Final = " " * 12
 WORDS: Final = tuple(
     dict.fromkeys(max(WORD_BYTES, nbytes - nbytes % WORD_BYTES) for nbytes in COPY_BYTES)
@@ -94,7 +93,7 @@ def as_facts(found: Look) -> dict[str, object]:
 
 def _wrapped(start: str, text: str) -> list[str]:
     return textwrap.wrap(
-        text, WIDTH_CHARS, initial_indent=f"{start:<12}", subsequent_indent=_INDENT,
+        text, width_chars(), initial_indent=f"{start:<12}", subsequent_indent=_INDENT,
         break_on_hyphens=False,
     )  # fmt: skip
 

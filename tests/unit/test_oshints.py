@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from compilers.cache import Cache
 from drivers.base import errors
 from drivers.base.oserrors import translate
 from drivers.base.oshints import EXECUTE, ROWS, row_of
@@ -165,3 +166,17 @@ def test_a_node_without_its_module(tmp_path: Path) -> None:
         pytest.skip("a driver answers, or the file system has no nodes")
     hint = translate(number, "open /dev/nvidiactl").hint
     check("module is not loaded" in hint and "unplugged" not in hint, hint)
+
+
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [(errno.ENOSPC, "full"), (errno.EDQUOT, "full"), (errno.EROFS, "read-only"),
+     (errno.EMFILE, "ulimit -n"), (errno.EFBIG, "ulimit -f"), (errno.EACCES, "ls -ld")],
+)  # fmt: skip
+def test_the_warning_about_the_cache_has_the_hint_of_its_reason(
+    number: int, says: str, tmp_path: Path
+) -> None:
+    cache = Cache(str(tmp_path))
+    with pytest.warns(RuntimeWarning, match=f"{says}.*; or set UNBOUND_CACHE") as caught:
+        cache._give_up(OSError(number, os.strerror(number)))
+    check(says == "ls -ld" or "only you" not in str(caught[0].message), "no matter of rights")
