@@ -337,7 +337,13 @@ def _output(environ: Mapping[str, str], name: str) -> str | None:
         raise BadChoice(
             f"{name}={_shown(value)} names no file", hint=f"Set {name}=out.json, or unset it"
         )
-    return os.path.abspath(value) if value else None
+    try:
+        return os.path.join(os.getcwd(), value) if value else None
+    except OSError as error:
+        raise BadChoice(
+            f"{name}={_shown(value)}: the current directory is gone",
+            hint=f"Set {name} to the full path of a file",
+        ) from error
 
 
 def _paths(environ: Mapping[str, str], name: str) -> tuple[str, ...]:

@@ -8,8 +8,9 @@ from typing import Final
 from drivers.base.answers import Begun, Fact, Request, Step
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError
+from drivers.cl import abi
 from drivers.cl.libraries import LOADER, MAX_ICD_BYTES, load, vendors
-from drivers.cl.platforms import find_in
+from drivers.cl.platforms import Found, find_in
 from drivers.machine.text import entries
 
 ICD_FOLDER: Final = "/etc/OpenCL/vendors"
@@ -41,11 +42,20 @@ def survey(world: World, request: Request) -> Iterator[Step]:
         yield from (
             Fact({
                 "library": name, "title": one.title, "platform": one.platform_name,
-                "version": one.platform_version,
+                "version": one.platform_version, **_memory(one),
             })
             for one in found
         )  # fmt: skip
         yield from (Fact({"library": name, "missing": error.message}) for error in errors)
+
+
+def _memory(found: Found) -> dict[str, int]:
+    """All memory of a device; nothing where it does not answer."""
+    try:
+        number = found.api.number("clGetDeviceInfo", found.device, abi.DEVICE_GLOBAL_MEM_SIZE)
+    except DeviceError:
+        return {}
+    return {"memory_bytes": number}
 
 
 def installed(world: World, unread: list[DeviceError]) -> list[str]:

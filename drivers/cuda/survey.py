@@ -26,6 +26,7 @@ def survey(world: World, request: Request) -> Iterator[Step]:
     for index in range(count_of(api)):
         try:
             facts = read_facts(api, index)
-            yield Fact({"title": f"{facts.title} ({facts.arch})"})
+            size = facts.limits.memory_bytes
+            yield Fact({"title": f"{facts.title} ({facts.arch})", "memory_bytes": size})
         except DeviceError as error:
             yield Fact({"missing": error.message})

@@ -9,6 +9,7 @@ from drivers.base.answers import Answers
 from drivers.machine.checks import Machine, Result
 
 RAN: Final = "a kernel was built and run"
+_GIB: Final = 1 << 30
 
 
 class Seen(NamedTuple):
@@ -31,13 +32,16 @@ def judged(
     missing = [one["missing"] for one in answers.facts if "missing" in one]
     tried = machine.trial(kind, seen) if machine.trial is not None and seen and not lost else {}
     shown, hints, ready = [], [], False
+    memory = {one["title"]: one["memory_bytes"] for one in answers.facts if "memory_bytes" in one}
     for number, one in enumerate(seen):
         why, hint = tried.get(number, ("", ""))
-        shown.append(f"{one.title}: {why}" if why else one.title)
+        size = f", {memory[one.title] / _GIB:.1f} GiB" if one.title in memory else ""
+        shown.append(f"{one.title}{size}: {why}" if why else f"{one.title}{size}")
         hints += [hint] if hint else []
         ready = ready or not why
     details: dict[str, object] = {
         "devices": [one.title for one in seen],
+        "memory_bytes": memory,
         "missing": missing,
         "lost": lost,
         "tried": {seen[number].title: why or RAN for number, (why, _) in tried.items()},

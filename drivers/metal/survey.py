@@ -22,7 +22,8 @@ def survey(world: World, request: Request) -> Iterator[Step]:
     for one in devices(api):
         try:
             facts = read_facts(api, one.handle)
-            yield Fact({"title": f"{facts.title} ({', '.join(sorted(facts.families))})"})
+            title = f"{facts.title} ({', '.join(sorted(facts.families))})"
+            yield Fact({"title": title, "memory_bytes": facts.limits.memory_bytes})
         except DeviceError as error:
             yield Fact({"missing": error.message})
         finally:

@@ -65,6 +65,12 @@ def test_where_a_timeline_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for wrong in ("a\0b", "folder/"):
         with pytest.raises(BadChoice, match="UNBOUND_TRACE"):
             choose({"UNBOUND_TRACE": wrong})
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(BadChoice, match="full path"):
+        choose({"UNBOUND_TRACE": "out.json"})
 
 
 def test_how_long_a_kernel_may_take() -> None:

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from drivers.base.answers import Answers
 from drivers.base.errors import DeviceError
+from drivers.machine.behind import Seen, judged
 from drivers.probe import Machine, Result, run
 from drivers.probe.__main__ import main
 from drivers.probe.kinds import CHECKS
@@ -47,6 +49,31 @@ def test_without_a_gpu_only_the_cpu_is_ready() -> None:
         check(result.ready or result.advice, f"{name} has no advice")
     check("/dev/kfd does not exist" in found["AMD KFD"].reason)
     check("lspci -d 1002:" in found["AMD KFD"].advice)
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        ("QCOM KGSL", {"/dev/kgsl-3d0": b""}),
+        ("QCOM MSM", {"/dev/dri/renderD128": b"",
+                      "/sys/class/drm/renderD128/device/driver": "a/msm_dpu"}),
+    ],
+)  # fmt: skip
+def test_memory_of_a_gpu_that_has_the_machines(name: str, files: Mapping[str, bytes | str]) -> None:
+    meminfo = {"/proc/meminfo": b"MemTotal:        7864320 kB\nMemFree:  1 kB\n"}
+    found = probe({**X86, **files, **meminfo})[name]
+    check(found.details["memory_bytes"] == 7864320 << 10 and "7.5 GiB" in found.reason, str(found))
+    wrong = probe({**X86, **files, "/proc/meminfo": b"MemTotal: much\n"})
+    check(wrong[name].ready and "memory_bytes" not in wrong[name].details, "it hides nothing")
+
+
+def test_memory_of_devices_behind_a_library() -> None:
+    seen = [Seen("A", "liba.so"), Seen("B", "liba.so")]
+    answers = Answers(facts=[{"title": "A", "memory_bytes": 3 << 29}, {"title": "B"}])
+    machine = Machine(FakeMachine(X86), {}, {}.get)
+    found = judged(machine, "CL", seen, answers, "nothing", "")
+    check(found.reason == "A, 1.5 GiB; B" and found.details["memory_bytes"] == {"A": 3 << 29},
+          str(found))  # fmt: skip
 
 
 def test_the_cpu_tells_its_facts() -> None:
