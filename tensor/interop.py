@@ -145,8 +145,9 @@ def to_capsule(
     if stream is not None and not BY_NAME[split_name(x.device)[0]].streams:
         raise BufferError(f"work on {x.device} has no stream; pass stream=None")
     there = device_code(x.device) if dl_device is None else _pair(dl_device, "dl_device is")
-    versioned = max_version is not None and max_version[0] >= VERSION[0]
-    minor = min(VERSION, tuple(max_version))[1] if max_version is not None else 0
+    known = (0, 0) if max_version is None else _two(max_version, "max_version is")
+    versioned = known[0] >= VERSION[0]
+    minor = min(VERSION, known)[1]
     moved = there[0] != _code(x.device) or (there[0] != HOST and there != device_code(x.device))
     if moved and there[0] != HOST:
         raise BufferError(
@@ -183,14 +184,20 @@ def _code(device: str) -> int:
     return BY_NAME[split_name(device)[0]].dlpack
 
 
-def _pair(device: Any, place: str) -> tuple[int, int]:
-    """DLPack's (type, number). Raises: BufferError for anything else, and for types below 1."""
+def _two(value: Any, place: str) -> tuple[int, int]:
+    """Two whole numbers of another library. Raises: BufferError."""
     try:
-        kind, number = (index(word) for word in device)
+        first, second = (index(word) for word in value)
     except (TypeError, ValueError) as error:
         raise BufferError(
-            f"{place} {device!r:.60}, which is no (type, number); host memory is (1, 0)"
+            f"{place} {value!r:.60}, which is no pair of numbers such as (1, 0)"
         ) from error
+    return first, second
+
+
+def _pair(device: Any, place: str) -> tuple[int, int]:
+    """DLPack's (type, number). Raises: BufferError for anything else, and for types below 1."""
+    kind, number = _two(device, place)
     if not _LEAST_TYPE <= kind < _NUMBERS or not 0 <= number < _NUMBERS:
         raise BufferError(
             f"{place} device type {kind}, number {number}, which DLPack has none of; "
