@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from drivers.base.errors import Denied
 from drivers.choice import choose
@@ -37,6 +38,9 @@ def kernel_cache() -> str:
 os.environ["UNBOUND_CACHE"] = kernel_cache()
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job has it so
     signal.signal(signal.SIGINT, signal.default_int_handler)
+ANY_SPEED = [HealthCheck.too_slow]
+settings.register_profile("any machine", deadline=None, suppress_health_check=ANY_SPEED)
+settings.load_profile("any machine")  # whose clock says nothing about a test
 SAMPLE = reproduced()
 """Before the workers start, so that all use the same one."""
 

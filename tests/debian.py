@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
 
+from tests.support import run_limited
+
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 TIME_LIMIT_S = 300
 CONTENTS = "packages"
@@ -32,9 +34,9 @@ def command(
 ) -> str:
     """Run a program. Raises: CannotRun with the end of its output."""
     try:
-        done = subprocess.run(
+        done = run_limited(
             arguments, env=environ, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, timeout=limit_s, check=False,
+            text=True, cpu_s=limit_s, check=False,
         )  # fmt: skip
     except FileNotFoundError as error:
         raise CannotRun(f"there is no program {arguments[0]!r}") from error

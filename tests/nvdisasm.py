@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -12,6 +11,8 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
+
+from tests.support import run_limited
 
 WORD_BYTES = 16
 REFUSED = "-"
@@ -42,8 +43,8 @@ def _run(words: Sequence[int], arch: str) -> tuple[str, str]:
         file.write(b"".join(word.to_bytes(WORD_BYTES, "little") for word in words))
         file.flush()
         command = [str(program()), "-b", arch.replace("sm_", "SM"), "-raw"]
-        done = subprocess.run(
-            [*command, file.name], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        done = run_limited(
+            [*command, file.name], capture_output=True, text=True, cpu_s=TIMEOUT_S, check=False
         )
     return done.stdout, done.stderr
 

@@ -6,11 +6,12 @@ A process of its own, because LLVM ends the process when it meets one of its own
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import llvmlite.binding as llvm
+
+from tests.support import run_limited
 
 _CHIP_WORDS = re.compile(r'"target-(cpu|features)"="[^"]*"')
 _TIMEOUT_S = 120
@@ -19,9 +20,9 @@ _TIMEOUT_S = 120
 def compile_bitcode(bitcode: Path, chip: str) -> bytes:
     """The object, made in a child process."""
     target = bitcode.with_suffix(f".{chip}.o")
-    done = subprocess.run(
+    done = run_limited(
         [sys.executable, "-m", __name__, str(bitcode), chip, str(target)],
-        capture_output=True, text=True, timeout=_TIMEOUT_S, check=False,
+        capture_output=True, text=True, cpu_s=_TIMEOUT_S, check=False,
     )  # fmt: skip
     if done.returncode:
         raise AssertionError(f"LLVM does not compile {bitcode.name} for {chip}: {done.stderr}")

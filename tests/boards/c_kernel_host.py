@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from tests.boards.c_kernel_maker import FLOATS_IN, FLOATS_OUT, INTEGERS_IN, INTEGERS_OUT, ITEMS
 from tests.c_compiler import clang_command
-from tests.support import check
+from tests.support import check, run_limited
 
 _TIMEOUT_S = 120
 _COMMON = ["-O1", "-fwrapv", "-ffp-contract=off", "-fno-builtin", "-w", "-c", "-o"]
@@ -19,9 +18,9 @@ _COMMON = ["-O1", "-fwrapv", "-ffp-contract=off", "-fno-builtin", "-w", "-c", "-
 
 def compiled_c(source: Path, output: Path, *flags: str) -> bytes:
     """An object of a source. Raises: AssertionError with the compiler's log."""
-    done = subprocess.run(
+    done = run_limited(
         [*clang_command(), *flags, *_COMMON, str(output), str(source)],
-        capture_output=True, text=True, timeout=_TIMEOUT_S, check=False,
+        capture_output=True, text=True, cpu_s=_TIMEOUT_S, check=False,
     )  # fmt: skip
     if done.returncode:
         raise AssertionError(f"clang refuses the kernels: {done.stderr}")

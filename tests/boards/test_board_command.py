@@ -15,7 +15,7 @@ from boards import __main__ as command
 from boards.run import Setup, run, set_environ
 from compilers.amd.smoke import firmware
 from tests.boards import command_programs as programs
-from tests.support import check
+from tests.support import check, run_limited
 
 ROOT = Path(__file__).resolve().parents[2]
 CHIPS = ("gfx1030", "gfx1031", "gfx1032", "gfx1100", "gfx1101", "gfx1102", "gfx1103", "gfx1150",
@@ -36,10 +36,10 @@ def ran(folder: Path, text: str, *arguments: str, setup: Setup | None = None) ->
 
 
 def shell(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return run_limited(
         [sys.executable, "-m", "boards", *arguments],
         cwd=ROOT, env={**os.environ, "CPU": "1", "AMD_HIP": "1"}, capture_output=True, text=True,
-        timeout=120, check=False,
+        cpu_s=120, check=False,
     )  # fmt: skip
 
 

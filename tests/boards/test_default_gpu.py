@@ -12,7 +12,6 @@ import os
 import re
 import runpy
 import signal
-import subprocess
 import sys
 import threading
 import warnings
@@ -36,7 +35,7 @@ from drivers.probe.__main__ import main as probe
 from examples import digits, image_blur
 from tensor import engine
 from tests.boards.tensor_programs import PROGRAMS, whole
-from tests.support import check
+from tests.support import check, run_limited
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = ("add_256MiB", "sum_256MiB", "softmax_4096", "copy_*", "launch*", "replay_1", "eager_tiny")
@@ -279,7 +278,7 @@ def test_a_child_after_fork_computes_on_a_device_of_its_own(opened: bool) -> Non
 
 
 def test_importing_the_tensor_layer_looks_at_no_device() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", LOOKING], cwd=ROOT, capture_output=True, text=True, timeout=60
+    done = run_limited(
+        [sys.executable, "-c", LOOKING], cwd=ROOT, capture_output=True, text=True, cpu_s=60
     )
     check(done.stdout.strip() == "True []", done.stdout + done.stderr)

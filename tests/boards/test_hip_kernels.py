@@ -7,7 +7,6 @@ object 5, whose offsets the kernel `shape` spells out.
 from __future__ import annotations
 
 import functools
-import subprocess
 import tempfile
 from itertools import product
 from pathlib import Path
@@ -26,7 +25,7 @@ from tests.boards.c_kernel_compile import compile_bitcode
 from tests.boards.driver_harness import device_on, get, put
 from tests.c_compiler import clang_command, needs_clang
 from tests.compilers.test_gpu_code import HIP
-from tests.support import check
+from tests.support import check, run_limited
 
 SOURCE = """
 #define KERNEL extern "C" __attribute__((global)) void
@@ -76,9 +75,9 @@ def code_object(chip: str) -> bytes:
         source, bitcode = Path(folder, "unit.hip"), Path(folder, "unit.bc")
         source.write_text(SOURCE)
         command = [*clang_command(), *HIP, f"--offload-arch={chip}", "-emit-llvm", "-c"]
-        done = subprocess.run(
+        done = run_limited(
             [*command, "-o", str(bitcode), str(source)],
-            capture_output=True, text=True, timeout=_TIMEOUT_S, check=False,
+            capture_output=True, text=True, cpu_s=_TIMEOUT_S, check=False,
         )  # fmt: skip
         if done.returncode:
             raise AssertionError(f"clang refuses the kernels: {done.stderr}")

@@ -12,7 +12,7 @@ from cffi import FFI
 
 from boards.qcom.tiling import Tiling, offsets
 from tests.support import check
-from tests.turnip.build import compile_tiles, installed
+from tests.turnip.build import CannotRun, compile_tiles, installed
 
 SIZES = ((1, 224, 96), (2, 160, 80), (4, 96, 80), (8, 104, 48), (16, 36, 40))
 """Bytes of a texel, width, height."""
@@ -28,7 +28,10 @@ def tile(tmp_path_factory: pytest.TempPathFactory) -> Any:
     if turnip is None:
         pytest.skip("Turnip's tools are not built")
     target = tmp_path_factory.mktemp("tiles") / "tiles.so"
-    compile_tiles(turnip, target)
+    try:
+        compile_tiles(turnip, target)
+    except CannotRun as reason:
+        pytest.skip(str(reason))
     ffi = FFI()
     ffi.cdef("void tile(char *, const char *, unsigned, unsigned, unsigned, unsigned, unsigned,"
              " unsigned, unsigned);")  # fmt: skip

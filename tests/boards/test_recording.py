@@ -21,7 +21,7 @@ from drivers import record, replay
 from drivers.amd.kfd import hwqueue as kfd_hwqueue
 from drivers.world.taped_memory import END_VA, FIRST_VA
 from tests.boards import recordings
-from tests.support import check
+from tests.support import check, run_limited
 
 ROOT = Path(__file__).resolve().parents[2]
 MOST_BYTES = 300_000
@@ -157,9 +157,9 @@ def test_a_program_that_computes_otherwise_is_reported(program: Path) -> None:
 
 def command(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if name not in ("DEV", "AMD")}
-    return subprocess.run(
+    return run_limited(
         [sys.executable, "-m", *arguments], cwd=ROOT, env={**kept, **environ},
-        capture_output=True, text=True, check=False, timeout=300,
+        capture_output=True, text=True, check=False, cpu_s=300,
     )  # fmt: skip
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from drivers.amd.usb import opening
 from drivers.base.errors import Busy
 from drivers.world.memory_state import MemoryState
 from tests.boards import recordings
-from tests.support import check
+from tests.support import check, run_limited
 
 ROOT = Path(__file__).resolve().parents[2]
 ADD = ROOT / "examples/add.py"
@@ -157,9 +156,9 @@ def test_a_replay_opens_nothing_for_writing(added: bytes, tmp_path: Path) -> Non
         "XDG_CACHE_HOME": str(places["cache"]), "TMPDIR": str(places["tmp"]),
         "XDG_RUNTIME_DIR": str(places["run"]), "PYTHONDONTWRITEBYTECODE": "1",
     }  # fmt: skip
-    done = subprocess.run(
+    done = run_limited(
         [sys.executable, "-c", AUDIT, str(file)], env=environ, cwd=places["here"],
-        capture_output=True, text=True, check=False, timeout=300,
+        capture_output=True, text=True, check=False, cpu_s=300,
     )  # fmt: skip
     check(done.returncode == 0, done.stderr[-2000:])
     found: list[Any] = json.loads(done.stdout.splitlines()[-1])

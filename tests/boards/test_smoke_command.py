@@ -24,7 +24,7 @@ from drivers.gpu.smoke_report import smoke_lines, smoke_summary
 from drivers.qcom import probe as qcom_probe
 from drivers.world.foreign import ForeignWorld
 from tests import amd_kernels
-from tests.support import check
+from tests.support import check, run_limited
 
 ROOT = Path(__file__).resolve().parents[2]
 SDMA = {"gfx1100": 2, "gfx1030": 4, "gfx1031": 2, "gfx1032": 2, "gfx1201": 2, "gfx942": 16,
@@ -134,9 +134,9 @@ def test_a_board_is_only_looked_at_without_smoke() -> None:
 
 def test_exit_statuses() -> None:
     def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        return run_limited(
             [sys.executable, "-m", "drivers.amd.probe", *arguments], cwd=ROOT, env=dict(os.environ),
-            capture_output=True, text=True, timeout=120, check=False,
+            capture_output=True, text=True, cpu_s=120, check=False,
         )  # fmt: skip
 
     done = command("--board", "gfx1102", "--smoke")

@@ -28,7 +28,7 @@ from tests.amd_toolbox import needs_comgr, needs_libllvm
 from tests.board_option import board_as
 from tests.boards.tensor_programs import PROGRAMS, whole
 from tests.share import part
-from tests.support import check
+from tests.support import check, patience
 
 DEVICE = "AMD:7"
 """A name that no --board takes."""
@@ -145,7 +145,7 @@ def test_threads_compile_and_read_at_the_same_time(board: BoardWorld) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(timeout=patience(60))
     np.testing.assert_equal(wrong, [])
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
 import numpy as np
 
-from tests.support import check
+from tests.support import check, run_limited
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 PROGRAM = """
@@ -32,10 +31,10 @@ print(digest.hexdigest())
 def test_source_text_does_not_depend_on_hash_randomisation():
     found = []
     for seed in ("0", "1", "2"):
-        done = subprocess.run(
+        done = run_limited(
             [sys.executable, "-c", PROGRAM],
             env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": ROOT},
-            cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+            cwd=ROOT, capture_output=True, text=True, cpu_s=120, check=False,
         )  # fmt: skip
         check(done.returncode == 0, done.stderr)
         found.append(done.stdout)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections import Counter
 
 import numpy as np
@@ -33,7 +32,7 @@ from tests.amd_toolbox import needs_libllvm
 from tests.boards.kernel_runner import TARGETS
 from tests.c_compiler import clang_command, needs_clang
 from tests.compilers.lowering import leaf, matmul, softmax
-from tests.support import check
+from tests.support import check, run_limited
 
 HIP = ["-x", "hip", "--cuda-device-only", "-nogpuinc", "-nogpulib", "-std=c++17", "-O1"]
 """clang's options for device code of one chip without the ROCm runtime's headers."""
@@ -299,7 +298,7 @@ def test_hip_promises_no_more_of_a_fragment_than_shared_memory_keeps() -> None:
     command = [*clang_command(), *HIP, "--offload-arch=gfx1100", "-emit-llvm", "-S", "-o", "-", "-"]
     (kernel,) = kernels(matmul(halves(dt.float16, 64, 64), halves(dt.float16, 64, 64)), "gfx1100")
     source = amd_comgr.PROLOGUE + render_hip.render(kernel, "gfx1100")
-    done = subprocess.run(command, input=source, capture_output=True, text=True, timeout=60)
+    done = run_limited(command, input=source, capture_output=True, text=True, cpu_s=60)
     found = re.findall(r"load <16 x half>, ptr addrspace\(3\) .*, align (\d+)", done.stdout)
     check(len(found) >= 2 and set(found) == {"16"}, f"{found} {done.stderr[:500]}")
 
@@ -317,6 +316,6 @@ def test_hip_source_is_what_a_newer_clang_takes_too(arch: str) -> None:
     for root in roots:
         (kernel,) = kernels(root, arch)
         source = amd_comgr.PROLOGUE + render_hip.render(kernel, arch)
-        done = subprocess.run(command, input=source, capture_output=True, text=True, timeout=60)
+        done = run_limited(command, input=source, capture_output=True, text=True, cpu_s=60)
         check(done.returncode == 0, done.stderr[:2000])
         check(re.search(r"s_endpgm", done.stdout), "no kernel")

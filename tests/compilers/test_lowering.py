@@ -162,7 +162,7 @@ def test_gather_clamps_what_is_outside():
     np.testing.assert_array_equal(out, x[[3, 0, 8, 8]])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_random_views(data):
     x = np.arange(60, dtype=np.int64).reshape(3, 4, 5)

@@ -6,7 +6,6 @@ What only PTX can say are functions of one line; the shim has others, written fr
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from tests.compilers.test_made_up_gpus import KINDS, Made, halves, whole
 from tests.compilers.test_render_gpu_c import operators
 from tests.graph_maker import Maker
 from tests.share import part
-from tests.support import check
+from tests.support import check, run_limited
 
 Offered = Callable[[Target], Target]
 Array = np.ndarray[Any, Any]
@@ -117,9 +116,9 @@ class Program:
         text = "\n".join([self.parts[0], anything, *self.parts[1:], main])
         program = folder / "program"
         wheel.run(text, folder, "-x", "c++", *_FLAGS, "-nostdlib++", *flags, "-o", str(program))
-        ran = subprocess.run(
+        ran = run_limited(
             [program], input=b"".join(self.inputs), capture_output=True, check=True,
-            timeout=_TIMEOUT_S,
+            cpu_s=_TIMEOUT_S,
         )  # fmt: skip
         data = ran.stdout
         for want in self.wanted:

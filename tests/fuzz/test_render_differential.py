@@ -128,7 +128,7 @@ def differ(kernel: Kernel) -> None:
             np.testing.assert_array_equal(*bits, f"{renderer} {ref.name} {ref.dtype.name}")
 
 
-QUICK = settings(max_examples=part(12, 4), deadline=None, derandomize=True,
+QUICK = settings(max_examples=part(12, 4), derandomize=True,
                  suppress_health_check=list(HealthCheck))  # fmt: skip
 
 

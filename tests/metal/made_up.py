@@ -28,13 +28,13 @@ from drivers.metal.device import MetalDevice
 from drivers.world import libraries
 from drivers.world.linux import LinuxWorld
 from tests.c_compiler import LACKING, clang_command
-from tests.support import check
+from tests.support import check, run_limited
 
 _HERE: Final = Path(__file__).parent
 _SOURCES: Final = (
     "objects.c", "device.c", "library.c", "commands.c", "indirect.c", "gpu.c", "send.S",
 )  # fmt: skip
-_LIMIT_S: Final = 120
+_LIMIT_S: Final = 600
 _C: Final = ("cc", "-std=gnu17", "-O1", "-g0", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared")
 _CXX: Final = (
     "c++", "-std=c++20", "-O1", "-g0", "-fPIC", "-shared", "-nostdlib++", "-fno-exceptions",
@@ -87,8 +87,8 @@ def _zig(words: list[str]) -> subprocess.CompletedProcess[str]:
         pytest.skip(LACKING["wheel"])
     store = str(Path(tempfile.gettempdir()) / f"unbound-zig-{os.getuid()}")
     environ = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": store, "ZIG_LOCAL_CACHE_DIR": store}
-    return subprocess.run(
-        [found[0], *words], env=environ, capture_output=True, text=True, timeout=_LIMIT_S,
+    return run_limited(
+        [found[0], *words], env=environ, capture_output=True, text=True, cpu_s=_LIMIT_S,
         check=False,
     )  # fmt: skip
 

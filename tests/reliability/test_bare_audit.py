@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import check
+from tests.support import check, run_limited
 
 ROOT = Path(__file__).resolve().parents[2]
 STATE, CACHE = "run", "cache"
@@ -102,8 +102,8 @@ def ran(room: Path, grade: str, way: str) -> tuple[int, dict[str, Any]]:
         "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": sys.pycache_prefix or "",
     }  # fmt: skip
     command = [sys.executable, *(["-O"] if sys.flags.optimize else []), "-c", PROGRAM, grade, way]
-    done = subprocess.run(
-        command, env=environ, cwd=places["here"], capture_output=True, text=True, timeout=LONG_S,
+    done = run_limited(
+        command, env=environ, cwd=places["here"], capture_output=True, text=True, cpu_s=LONG_S,
         check=False,
     )  # fmt: skip
     check(done.stdout.count("\n") == 1, f"{done.returncode}: {done.stdout}{done.stderr[-2000:]}")

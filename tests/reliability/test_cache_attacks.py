@@ -22,7 +22,7 @@ from compilers.cache import Cache, key_of
 from drivers.base.contracts import Binary
 from drivers.world import owned
 from tests.other_user import OTHER, as_user, needs_root, public
-from tests.support import check
+from tests.support import check, patience
 
 __all__ = ["public"]
 ROOT = Path(__file__).parents[2]
@@ -65,7 +65,7 @@ def started(directory: Path, *options: str, threads: int = 1) -> subprocess.Pope
 
 
 def ended(program: subprocess.Popen[str]) -> tuple[int, str, str]:
-    output, errors = program.communicate("\n", timeout=60)
+    output, errors = program.communicate("\n", timeout=patience(60))
     return program.returncode, output, errors
 
 

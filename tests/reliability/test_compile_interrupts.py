@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.support import run_limited
 
 # In a process of its own: what this guards against ends the process.
 SWEEP = """
@@ -65,12 +66,12 @@ GPU = ("amd", "gfx1100", "define amdgpu_kernel void @k() { ret void }")
 def test_an_interrupt_at_any_instruction_leaves_the_process_alive(
     module: str, arch: str, source: str
 ) -> None:
-    done = subprocess.run(
+    done = run_limited(
         [sys.executable, "-c", SWEEP.format(module=module, arch=arch, source=source)],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
-        timeout=300,
+        cpu_s=300,
         check=False,
     )
     np.testing.assert_equal((done.returncode, done.stdout.split()), (0, ["True", "True"]))

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.support import run_limited
 
 FORKS = int(os.environ.get("UNBOUND_FORKS", "20"))
 """Children of each storm."""
@@ -199,13 +200,13 @@ print([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), free()])
 
 def ran(scene: str, cache: Path, head: str = HEAD) -> str:
     """What a process printed that ran the scene."""
-    done = subprocess.run(
+    done = run_limited(
         [sys.executable, "-W", FORK_WARNING, "-c", head + scene],
         cwd=Path(__file__).parents[2],
         env={**os.environ, "DEV": "CPU", "CPU_THREADS": "2", "UNBOUND_CACHE": str(cache)},
         capture_output=True,
         text=True,
-        timeout=CHILD_S * max(2, FORKS),
+        cpu_s=CHILD_S * max(2, FORKS),
         check=False,
     )
     return done.stdout.strip() + done.stderr

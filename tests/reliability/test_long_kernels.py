@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -23,7 +22,7 @@ from queues.cpu import packets
 from tensor import engine
 from tensor.executable import Runtime
 from tests.cpu_harness import both, int64s, kernel, open_device, read
-from tests.support import check
+from tests.support import check, run_limited
 
 MANY = 1 << 44
 """Work items of a microsecond each."""
@@ -181,13 +180,13 @@ print([all(right), place > 50, device.idle])
     ids=["eager", "fused", "replayed", "again", "handler", "beside", "left-by", "inside"],
 )  # fmt: skip
 def test_a_scene(scene: str, threads: int) -> None:
-    done = subprocess.run(
+    done = run_limited(
         [sys.executable, "-c", HEAD + scene],
         cwd=Path(__file__).parents[2],
         env={**os.environ, "DEV": "CPU", "CPU_THREADS": str(threads)},
         capture_output=True,
         text=True,
-        timeout=SCENE_S,
+        cpu_s=SCENE_S,
         check=False,
     )
     check(done.returncode == 0 and "True" in done.stdout, done.stdout + done.stderr)

@@ -106,6 +106,8 @@ def build() -> Turnip:
 
 def compile_c(source: Path, target: Path, *more: str) -> None:
     """A shared library of one file, and of what `more` names. Raises: CannotRun."""
+    if shutil.which("cc") is None:
+        raise CannotRun("no C compiler named cc: apt-get install gcc")
     words = ["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror"]
     _run([*words, "-o", str(target), str(source), *more, "-ldl"], dict(os.environ))
 

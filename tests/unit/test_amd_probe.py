@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,7 +28,7 @@ from tests.amd_trees import (
     text,
 )
 from tests.fake_machine import X86, FakeMachine, pci
-from tests.support import check
+from tests.support import check, run_limited
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 Files = Mapping[str, bytes | str]
@@ -245,12 +244,12 @@ def test_a_broken_topology_is_a_reason() -> None:
 
 def test_the_command_exits_with_0_here() -> None:
     for arguments in ([], ["--json"]):
-        done = subprocess.run(
+        done = run_limited(
             [sys.executable, "-m", "drivers.amd.probe", *arguments],
             cwd=REPOSITORY,
             env=dict(os.environ),
             capture_output=True,
             text=True,
-            timeout=60,
+            cpu_s=60,
         )
         check(done.returncode == 0 and "/dev/kfd" in done.stdout, done.stderr)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -16,7 +15,7 @@ from compilers import cache, toolchains
 from compilers.cache import Cache, key_of
 from drivers.base.contracts import Binary, Fixup, Resources
 from drivers.base.errors import BadChoice
-from tests.support import check
+from tests.support import check, run_limited
 
 ROOT = Path(__file__).parents[2]
 BINARY = Binary(
@@ -210,7 +209,7 @@ toolchains.compile_source({IR!r}, "k", "LLVM", "x86_64", frozenset())
 """
     chosen = tmp_path / "chosen"
     environ = {**os.environ, "UNBOUND_CACHE": str(chosen), "XDG_CACHE_HOME": str(tmp_path / "x")}
-    subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=environ, check=True, timeout=60)
+    run_limited([sys.executable, "-c", script], cwd=ROOT, env=environ, check=True, cpu_s=60)
     check(len(files(Cache(str(chosen / "kernels")))) == 1, "one kernel")
     check([path.name for path in tmp_path.iterdir()] == ["chosen"], "and nothing elsewhere")
 
@@ -234,12 +233,12 @@ found = toolchains.compile_source({IR!r}, "k", "LLVM", "x86_64", frozenset(),
 heavy = {{"llvmlite", "elftools", "capstone", "subprocess", "numpy"}} & set(sys.modules)
 print(sorted(heavy), found.image.hex())
 """
-    done = subprocess.run(
+    done = run_limited(
         [sys.executable, "-c", script],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        cpu_s=60,
     )
     check(done.stdout.strip() == f"[] {first.image.hex()}", done.stdout[:200] + done.stderr)

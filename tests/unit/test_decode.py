@@ -22,7 +22,7 @@ from tests.packet_golden_aql import AQL
 from tests.packet_golden_pm4 import PM4
 from tests.packet_golden_sdma import SDMA
 from tests.share import part
-from tests.support import check
+from tests.support import check, run_limited
 
 ROOT = Path(__file__).parents[2]
 SIGNAL = 0x7F00_0000_1000
@@ -69,7 +69,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("kind", "chip"), CASES, ids=lambda part: part)
-@settings(max_examples=part(60, 15), deadline=None)
+@settings(max_examples=part(60, 15))
 @given(st.data())
 def test_every_packet_is_read_back(kind: str, chip: str, data: st.DataObject) -> None:
     drawn = [(layout, *data.draw(packets(layout))) for layout in layouts(kind, chip)]
@@ -229,7 +229,7 @@ def saved(tmp_path: Path) -> Path:
 
 def test_the_command_prints_packets(saved: Path) -> None:
     command = [sys.executable, "-m", "queues.decode", str(saved), "--pm4", "--chip", "gfx1100"]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60, check=True)
+    result = run_limited(command, cwd=ROOT, capture_output=True, cpu_s=60, check=True)
     np.testing.assert_equal(result.stdout.decode(), LISTING + "\n")
 
 

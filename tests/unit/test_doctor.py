@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +16,7 @@ from drivers.doctor.checks import CHECKS
 from drivers.probe.__main__ import main as probe
 from drivers.world.state import LinuxState
 from tests.fake_machine import X86, FakeMachine, enclosure, pci
-from tests.support import check
+from tests.support import check, run_limited
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMITS = b"Max locked memory         unlimited            unlimited            bytes     \n"
@@ -189,12 +188,12 @@ def test_an_empty_machine_is_told_too() -> None:
 
 def test_the_command_exits_with_0_here() -> None:
     for arguments in ([], ["--json"]):
-        done = subprocess.run(
+        done = run_limited(
             [sys.executable, "-m", "drivers.doctor", *arguments],
             cwd=ROOT,
             env=dict(os.environ),
             capture_output=True,
             text=True,
-            timeout=60,
+            cpu_s=60,
         )
         check(done.returncode == 0 and "memlock" in done.stdout, done.stderr)

@@ -9,7 +9,7 @@ import pytest
 
 import tensor as xp
 from drivers.base.errors import Unsupported
-from tests.support import check
+from tests.support import check, patience
 
 RNG = np.random.default_rng(11)
 
@@ -106,7 +106,7 @@ def test_another_thread_is_not_recorded():
     def function(x):
         worker = threading.Thread(target=elsewhere)
         worker.start()
-        worker.join(timeout=30)
+        worker.join(timeout=patience(30))
         return x + 1
 
     captured = xp.jit(function)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensor as xp
-from tests.support import check
+from tests.support import check, patience
 
 
 def line(*values: float) -> xp.Tensor:
@@ -144,5 +144,5 @@ def test_threads_share_a_captured_function():
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(timeout=60)
+        worker.join(timeout=patience(60))
     np.testing.assert_equal(wrong, [])

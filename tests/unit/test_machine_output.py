@@ -14,7 +14,7 @@ from drivers.doctor import run
 from drivers.doctor.checks import CHECKS
 from drivers.machine.output import printable
 from tests.fake_machine import FakeMachine
-from tests.support import check
+from tests.support import check, run_limited
 
 ROOT = Path(__file__).parents[2]
 modules = pytest.mark.parametrize("module", ["drivers.probe", "drivers.doctor"])
@@ -22,13 +22,13 @@ modules = pytest.mark.parametrize("module", ["drivers.probe", "drivers.doctor"])
 
 def command(module: str, stdout: int, **environ: str) -> subprocess.CompletedProcess[bytes]:
     """The command at its end. What libraries print does not reach its standard error."""
-    return subprocess.run(
+    return run_limited(
         [sys.executable, "-m", module],
         cwd=ROOT,
         env={"PATH": "/usr/bin:/bin", **environ},
         stdout=stdout,
         stderr=subprocess.PIPE,
-        timeout=60,
+        cpu_s=60,
     )
 
 

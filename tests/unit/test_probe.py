@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +20,7 @@ from drivers.probe.kinds import CHECKS
 from tests.amd_trees import GFX1036, GFX1100, machine
 from tests.fake_machine import X86, FakeMachine, enclosure, pci
 from tests.share import part
-from tests.support import check
+from tests.support import check, run_limited
 
 ROOT = Path(__file__).resolve().parents[2]
 NAVI, HOPPER = "1002:744c", "10de:2330"
@@ -201,12 +200,12 @@ def test_mutated_machines_never_escape_our_errors() -> None:
 
 def test_the_command_exits_with_0_here() -> None:
     for arguments in ([], ["--json"]):
-        done = subprocess.run(
+        done = run_limited(
             [sys.executable, "-m", "drivers.probe", *arguments],
             cwd=ROOT,
             env=dict(os.environ),
             capture_output=True,
             text=True,
-            timeout=60,
+            cpu_s=60,
         )
         check(done.returncode == 0 and "CPU" in done.stdout, done.stderr)

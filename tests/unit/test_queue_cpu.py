@@ -185,7 +185,7 @@ STEP = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(STEP, max_size=12))
 def test_both_command_processors_agree_with_numpy(steps: list[tuple]) -> None:
     model = [np.arange(8, dtype=np.int64) * (i + 1) for i in range(4)]

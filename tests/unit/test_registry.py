@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from drivers.base.errors import BadChoice, NotFound, Unsupported
 from drivers.choice import KINDS
 from drivers.kinds import BEST_FIRST, BY_NAME, Kind, named, ways
 from drivers.world.linux import LinuxWorld
-from tests.support import check
+from tests.support import check, run_limited
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ["numpy", "llvmlite", "cffi", "pycparser", "drivers.cpu", "_cffi_backend"]
@@ -80,7 +79,7 @@ def test_unknown_names_and_wrong_settings() -> None:
 
 def test_importing_drivers_is_light() -> None:
     code = f"import sys, drivers; print([m for m in {HEAVY!r} if m in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
+    done = run_limited(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, cpu_s=60
     )
     check(done.stdout.strip() == "[]", done.stdout + done.stderr)

@@ -15,7 +15,6 @@ from tests.support import check
 EXAMPLES = 40
 SETTINGS = settings(
     max_examples=EXAMPLES,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=True,
 )

@@ -8,6 +8,7 @@ import numpy as np
 
 import tensor as xp
 from tests.share import part
+from tests.support import patience
 
 THREADS, ROUNDS, SHARED = 6, part(10, 3), 12
 
@@ -31,5 +32,5 @@ def test_shared_lazy_tensors():
         for worker in workers:
             worker.start()
         for worker in workers:
-            worker.join(timeout=60)
+            worker.join(timeout=patience(60))
     np.testing.assert_equal(wrong, [])

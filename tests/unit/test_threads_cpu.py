@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -15,7 +14,7 @@ import pytest
 from drivers.base.errors import BadArgument, DeviceFault
 from drivers.cpu import CpuDevice
 from tests.cpu_harness import int64s, kernel, open_device, read
-from tests.support import check
+from tests.support import check, run_limited
 
 ROOT = Path(__file__).parents[2]
 
@@ -197,7 +196,7 @@ device.launch(device.load(kernel("slow", chunk_items=1)), (out, 100), 64)
 device.compute_queue().wait(device.new_signal(), 1).submit()
 print("end")
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60
+    done = run_limited(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, cpu_s=60
     )
     np.testing.assert_equal((done.returncode, done.stdout, done.stderr), (0, "end\n", ""))
