@@ -6,14 +6,19 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from unbound import terminal
+
+if __name__ == "__main__":  # also while the rest is imported
+    terminal.end_interrupts_in_one_line()
 
 import numpy as np
 
 import tensor as xp
 from drivers.amd.device import AmdDevice
+from drivers.base.errors import DeviceError
 from tensor import engine
 
 
@@ -36,4 +41,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    terminal.run(main, DeviceError)
