@@ -12,6 +12,7 @@ import json
 import os
 import resource
 import runpy
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -25,6 +26,8 @@ PARSED = 64
 UNFINISHED = 70
 CPU_S = 60
 """What a command may use of the processor before the kernel ends it."""
+ASLEEP_S = 180
+"""After so long a command that waits for something is ended, by SIGALRM."""
 
 
 def _parse_only() -> None:
@@ -64,6 +67,7 @@ def _run(words: Sequence[str]) -> int:
 def _child(job: dict[str, Any], output: int) -> NoReturn:
     status = UNFINISHED
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+    signal.alarm(ASLEEP_S)
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.environ.update(job["settings"])
