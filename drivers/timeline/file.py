@@ -47,16 +47,20 @@ def titled(kind: str, place: tuple[int, int], value: str) -> Event:
 class TimelineFile:
     """One process's file. `path` is where it is: another one where that is another process's.
 
-    Raises: BadArgument where it cannot be written; Denied for a link, for what is no plain file,
-    and for a file of another user.
+    Raises: BadArgument, or the translated errno, where it cannot be written; Denied for a link, for
+    what is no plain file, and for a file of another user.
     """
 
     def __init__(self, path: str) -> None:
         self.path, self._fd = _taken(path)
         self._at = len(_BEGIN)
         self._empty = True
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, _BEGIN + _END, 0)
+        try:
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, _BEGIN + _END, 0)
+        except OSError as error:  # a full disk; a file of /proc, which is plain
+            self.close()
+            raise translate(error, f"write {self.path}") from error
         forks.inherit(self)
 
     @property
