@@ -80,6 +80,14 @@ def test_the_status_page_has_every_board() -> None:
     check(not missing, str(missing))
 
 
+def test_the_status_page_has_the_notes_that_its_table_names() -> None:
+    text = (ROOT / "docs" / "status.md").read_text()
+    rows = "\n".join(line for line in text.splitlines() if line.startswith("|"))
+    named = {int(number) for number in re.findall(r"\((\d+)\)", rows)}
+    notes = [int(number) for number in re.findall(r"^(\d+)\. ", text, re.MULTILINE)]
+    check(notes == sorted(named), f"notes {notes}, named {sorted(named)}")
+
+
 def test_the_readme_counts_the_files() -> None:
     """ "20 of more than N files": N holds, and is within a quarter of the product's size."""
     claimed = re.search(r"of\smore\sthan\s(\d+)\sfiles", (ROOT / "README.md").read_text())
