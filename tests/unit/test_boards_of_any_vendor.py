@@ -17,7 +17,7 @@ from boards.machine.chassis import Chassis, Facts, NameOf
 from boards.run import run, set_environ
 from boards.setup import Setup
 from boards.vendors import Vendor
-from drivers import kinds
+from drivers import kinds, registry
 from drivers.base.errors import Unsupported
 from drivers.registry import open_device
 from tests.support import check
@@ -91,7 +91,8 @@ def boards(monkeypatch: pytest.MonkeyPatch) -> list[FakeBoard]:
     monkeypatch.setattr(vendors, "VENDORS", (*vendors.VENDORS, vendor))
     monkeypatch.setattr(command, "VENDORS", vendors.VENDORS)
     kind = replace(kinds.BY_NAME[KIND], opens=f"{HERE}:open_kind")
-    monkeypatch.setattr(front, "BY_NAME", {**kinds.BY_NAME, KIND: kind})
+    for module in (front, registry):
+        monkeypatch.setattr(module, "BY_NAME", {**kinds.BY_NAME, KIND: kind})
     return made
 
 
