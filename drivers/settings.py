@@ -119,7 +119,7 @@ SETTINGS: Final = (
             Setting(
                 "HIP_VISIBLE_DEVICES",
                 "numbers and UUIDs with commas between them",
-                "Which of these HIP may use; its numbers count what ROCR_VISIBLE_DEVICES leaves.",
+                "A second such list, as HIP reads it: it counts what ROCR_VISIBLE_DEVICES leaves.",
             ),
         ),
     ),

@@ -75,3 +75,10 @@ def test_the_layers_are_those_of_pyproject() -> None:
     )
     real = [set(re.split(r"\s*[|:]\s*", layer)) for layer in contract["layers"]]
     check(layers(PAGE.read_text()) == real, f"{layers(PAGE.read_text())} != {real}")
+
+
+def test_the_examples_are_counted() -> None:
+    counted = re.search(r"`examples/` \| (\w+) programs", PAGE.read_text())
+    examples = len(list((ROOT / "examples").glob("[!_]*.py")))
+    words = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+    check(counted and words.index(counted[1]) == examples, f"there are {examples} examples")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import inspect
+import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import tensor as xp
 from boards.vendors import VENDORS
 from drivers.base import errors
 from drivers.base.errors import DeviceError
@@ -86,6 +89,18 @@ def test_the_status_page_has_the_notes_that_its_table_names() -> None:
     named = {int(number) for number in re.findall(r"\((\d+)\)", rows)}
     notes = [int(number) for number in re.findall(r"^(\d+)\. ", text, re.MULTILINE)]
     check(notes == sorted(named), f"notes {notes}, named {sorted(named)}")
+
+
+def test_what_the_readme_says_is_missing_is_missing() -> None:
+    """The section "What this is not"; weights come from numpy's files by asarray."""
+    there = {"grad", "value_and_grad", "backward", "linalg", "fft", "save", "load"} & set(dir(xp))
+    check(not there and not hasattr(xp.Tensor, "backward"), str(there))
+    dtypes = xp.__array_namespace_info__().dtypes()
+    check(not [name for name in dtypes if "complex" in name or "float8" in name], str(dtypes))
+    file = io.BytesIO()
+    np.savez(file, w=np.eye(2, dtype=np.float32))
+    file.seek(0)
+    np.testing.assert_array_equal(xp.asarray(np.load(file)["w"]).numpy(), np.eye(2))
 
 
 def test_the_readme_counts_the_files() -> None:
