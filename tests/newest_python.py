@@ -1,9 +1,9 @@
 """`make newest`: tests on the newest CPython that Debian has, beside the one of this machine.
 
 The interpreter is unpacked below the user's cache, not installed. It runs by the dynamic loader
-that comes with it, so that it needs nothing of this machine's C library, and no root. Packages come
-from the index, by this machine's pip. Everything is fetched anew where Debian's package or
-pyproject.toml has changed, or on --refresh.
+that comes with it, so that it needs nothing of this machine's C library, and no root. It is kept
+until --refresh. Packages of Python come from the index, by this machine's pip, anew whenever
+pyproject.toml or the interpreter has changed.
 """
 
 from __future__ import annotations
