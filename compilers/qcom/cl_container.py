@@ -97,7 +97,7 @@ def read(blob: bytes, name: str) -> ClProgram:
         entry=entry,
         full_registers=_limited(view, registers + _FULL, REGISTERS_LIMIT, "full registers"),
         half_registers=_limited(view, registers + _HALF, 2 * REGISTERS_LIMIT, "half registers"),
-        branch_stack=_limited(view, at + _BRANCHES, 2 * BRANCHES_LIMIT, "branch stack") // 2,
+        branch_stack=-(-_limited(view, at + _BRANCHES, 2 * BRANCHES_LIMIT, "branch stack") // 2),
         private_bytes=_limited(view, at + _PRIVATE, PRIVATE_LIMIT_BYTES, "private memory"),
         shared_bytes=_limited(view, at + _SHARED, SHARED_LIMIT_BYTES, "shared memory"),
         samplers=samplers,

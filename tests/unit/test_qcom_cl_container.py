@@ -38,6 +38,14 @@ def test_numbers_that_cannot_be(off: int, value: int) -> None:
         cl_container.read(bytes(blob), qcom_programs.NAME)
 
 
+@pytest.mark.parametrize(("said", "held"), [(0, 0), (1, 1), (4, 2), (5, 3)])
+def test_branches_are_pairs_rounded_up(said: int, held: int) -> None:
+    """src: Mesa src/freedreno/ir3/ir3_shader.h, ir3_shader_branchstack_hw(): DIV_ROUND_UP"""
+    blob = bytearray(qcom_programs.program())
+    struct.pack_into("<I", blob, 0x180 + 0x108, said)
+    check(cl_container.read(bytes(blob), qcom_programs.NAME).branch_stack == held, f"{said}")
+
+
 def test_another_kernel_and_every_shorter_file() -> None:
     blob = qcom_programs.program()
     with pytest.raises(MalformedInput):
