@@ -19,7 +19,7 @@ def survey(world: World, request: Request) -> Iterator[Step]:
             continue
         yield Begun(name)
         _deed(name)
-        yield Fact({"name": name, "lost": list(request["lost"])})
+        yield Fact({"name": name, "lost": " ".join(request["lost"])})
 
 
 def _deed(name: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+NUMBERS: Final = "_bytes"
 PATIENCE_S: Final = 10.0
 """How long loading a library, or asking it, may take."""
 
@@ -27,7 +28,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One thing that was found, as JSON has it."""
+    """One thing that was found: texts by name, and numbers where the name ends in NUMBERS."""
 
     values: Mapping[str, Any]
 

@@ -115,7 +115,8 @@ def row_of(what: str, number: int) -> Row | None:
         return None
     operation, path = found[1], found[2] or ""
     for row in ROWS:
-        fits = bool(re.match(row.place, path)) if row.place and path else row.place == path
-        if number in row.numbers and operation in row.operations.split("|") and fits:
-            return row
+        if number in row.numbers and operation in row.operations.split("|"):
+            fits = re.match(row.place, path) is not None if path else True
+            if fits and bool(row.place) == bool(path):
+                return row
     return None

@@ -24,10 +24,15 @@ def opencl(machine: Machine) -> Result:
     # A platform that two libraries offer counts once, also where they were in two processes.
     first: dict[tuple[str, str], str] = {}
     seen = [
-        Seen(one["title"], path or "" if one["library"] == LOADER else one["library"])
+        Seen(
+            one["title"], path or "" if one.get("library", "") == LOADER else one.get("library", "")
+        )
         for one in answers.facts
         if "title" in one
-        and first.setdefault((one["platform"], one["version"]), one["library"]) == one["library"]
+        and first.setdefault(
+            (one.get("platform", ""), one.get("version", "")), one.get("library", "")
+        )
+        == one.get("library", "")
     ]
     files = ", ".join([path or f"no {LOADER}", *named, *wheels])
     return judged(machine, "CL", seen, answers, f"{files}: no device", MISSING)

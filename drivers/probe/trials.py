@@ -49,9 +49,11 @@ class Trials:
             return found
         answers = self.ask(SURVEY, {"names": list(names)})
         for one in answers.facts:
-            number = names[one["name"]]
-            found[number] = one["why"], one["hint"]
-            if folder is not None and not one["why"]:
+            number, why = names.get(one.get("name", "")), one.get("why", "it does not say why")
+            if number is None:
+                continue
+            found[number] = why, one.get("hint", "")
+            if folder is not None and not why:
                 _remember(folder, keys[number])
         for lost in answers.lost:
             if lost.name in names:

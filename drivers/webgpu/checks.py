@@ -17,8 +17,8 @@ def webgpu(machine: Machine) -> Result:
     if not files:
         return Result("WEBGPU", "", False, "no wgpu-native or Dawn library", INSTALL)
     answers = machine.asked("drivers.webgpu.survey:survey")
-    seen = [Seen(one["title"], one["library"]) for one in answers.facts if "title" in one]
+    seen = [Seen(one["title"], one.get("library", "")) for one in answers.facts if "title" in one]
     # A name that the loader does not find is of no interest where a library is there.
-    answers.facts = [one for one in answers.facts if one["library"] not in SYSTEM or one["library"]
-                     in {path.rpartition("/")[2] for path in files}]  # fmt: skip
+    unknown = set(SYSTEM) - {path.rpartition("/")[2] for path in files}
+    answers.facts = [one for one in answers.facts if one.get("library") not in unknown]
     return judged(machine, "WEBGPU", seen, answers, f"{files[0]} {NO_ADAPTER}", MISSING)

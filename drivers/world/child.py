@@ -22,13 +22,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from drivers.base.answers import PATIENCE_S, Answers, Begun, Lost, Request
+from drivers.base.answers import NUMBERS, PATIENCE_S, Answers, Begun, Lost, Request
 from drivers.base.errors import DeviceError, MalformedInput, NotFound
 
 MOST_LOST: Final = 8
 """Children after which a survey ends with what it has."""
 MOST_ANSWER_BYTES: Final = 1 << 20
 MOST_NOISE_CHARS: Final = 4096
+LONGEST_S: Final = 3600.0
 END_S: Final = 5.0
 """From the end of its output to the end of a process."""
 _SHOWN_CHARS: Final = 120
@@ -99,6 +100,15 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait(END_S)
 
 
+def _checked(fact: dict[str, Any]) -> dict[str, Any]:
+    """A fact as surveys give it. Raises: ValueError, AttributeError."""
+    for name, value in fact.items():
+        counted = type(value) is int and 0 <= value < 1 << 64
+        if not (counted if name.endswith(NUMBERS) else isinstance(value, str)):
+            raise ValueError(f"{name} is {value!r:.40}")
+    return fact
+
+
 @dataclass
 class _Conversation:
     """What one child says."""
@@ -167,7 +177,7 @@ class _Conversation:
         for line in lines:
             try:
                 self._take(json.loads(line))
-            except (ValueError, TypeError, KeyError) as error:
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
                 raise MalformedInput(f"{line!r:.80} is no answer of a survey") from error
         return bool(lines)
 
@@ -177,10 +187,12 @@ class _Conversation:
             raise DeviceError(str(said["failed"]), hint=str(said["hint"]))
         if "begun" in said:
             step = Begun(**said["begun"])
-            self.begun.append(step.name)
-            self.deed = step.deed
+            if not 0 < step.patience_s <= LONGEST_S:
+                raise ValueError(f"a patience of {step.patience_s} s")
+            self.begun.append(str(step.name))
+            self.deed = str(step.deed)
             self._wait(step.patience_s)
         elif "fact" in said:
-            self.answers.facts.append(dict(said["fact"]))
+            self.answers.facts.append(_checked(said["fact"]))
         else:
             self.done = bool(said["done"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import sys
 from collections.abc import Sequence
 
@@ -11,6 +13,7 @@ import pytest
 from drivers.base.answers import Answers
 from drivers.base.errors import DeviceError, MalformedInput, NotFound
 from drivers.world import child
+from tests.share import part
 from tests.support import check
 
 SHORT_S = 2.0
@@ -39,7 +42,7 @@ def test_each_death_is_named_and_the_others_answer() -> None:
         "exit ended the process that loaded it (exit status 3)",
         "crash ended the process that loaded it (SIGSEGV)",
     ], str(lost))  # fmt: skip
-    check(answers.facts[-1]["lost"] == ["abort", "exit", "crash"], str(answers.facts))
+    check(answers.facts[-1]["lost"] == "abort exit crash", str(answers.facts))
     check(len(descriptors()) == before, "no pipe is left")
 
 
@@ -82,8 +85,49 @@ def test_an_interpreter_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> No
             ask("first")
 
 
-@pytest.mark.parametrize("line", [b"banana", b"[]", b"{}", b'{"begun": {"x": 1}}', b"\xff", b"1"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"banana",
+        b"[]",
+        b"{}",
+        b'{"begun": {"x": 1}}',
+        b"\xff",
+        b"1",
+        b'{"fact": 1}',
+        b'{"fact": {"a": 1}}',
+        b'{"fact": {"x_bytes": "1"}}',
+        b'{"fact": ["ab"]}',
+        b"[" * 100_000,
+        b'{"begun": {"name": "x", "patience_s": NaN}}',
+        b'{"begun": {"name": "x", "patience_s": "y"}}',
+        b'{"begun": {"name": "x", "patience_s": 1e300}}',
+    ],
+)
 def test_a_line_that_is_no_answer(line: bytes) -> None:
     talk = child._Conversation(Answers(), None)
     with pytest.raises(MalformedInput, match="is no answer"):
         talk._answer(line + b"\n")
+
+
+def test_mutated_answers_are_refused_or_texts() -> None:
+    good = json.dumps({"begun": {"name": "x", "deed": "loaded", "patience_s": 1.0}}).encode()
+    lines = [good, b'{"fact": {"title": "a", "memory_bytes": 7}}', b'{"done": true}',
+             b'{"failed": "no", "hint": "do"}']  # fmt: skip
+    rng, refused = random.Random(6), 0
+    for _ in range(part(20_000, 2_000)):
+        line = bytearray(rng.choice(lines))
+        for _ in range(rng.randint(1, 3)):
+            at = rng.randrange(len(line))
+            line[at : at + rng.randrange(3)] = rng.choice(
+                [b"", b'"', b"1", b"{}", b"null", b"\xff"]
+            )
+        answers = Answers()
+        try:
+            child._Conversation(answers, None)._answer(bytes(line).replace(b"\n", b"") + b"\n")
+        except DeviceError:
+            refused += 1
+        for fact in answers.facts:
+            for name, value in fact.items():
+                check(isinstance(value, int if name.endswith("_bytes") else str), str(fact))
+    check(refused > 1_000, f"{refused} refused")
