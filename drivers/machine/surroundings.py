@@ -15,8 +15,8 @@ DXG: Final = "/dev/dxg"
 _WSL: Final = "microsoft"
 """In the kernel's release, in any case: "4.4.0-19041-Microsoft" (WSL 1), "...-microsoft-standard-
 WSL2"."""
-_TEGRA: Final = ("/etc/nv_tegra_release", "/sys/module/tegra_fuse")
-"""# src: NVIDIA Jetson Linux Developer Guide; Linux drivers/soc/tegra/fuse"""
+_TEGRA, _TEGRA_MACHINE = "/etc/nv_tegra_release", "nvidia,tegra"
+"""# src: NVIDIA Jetson Linux Developer Guide; Linux devicetree/bindings/arm/tegra.yaml"""
 _COMPATIBLE: Final = "/proc/device-tree/compatible"
 _ANDROID: Final = "/system/build.prop"
 _TERMUX: Final = "/data/data/com.termux/files/usr"
@@ -63,7 +63,7 @@ def surroundings(world: World) -> Surroundings | None:
             "CPU=1 works with clang (`pkg install clang`), QCOM=1 where the vendor's policy lets "
             "this app open /dev/kgsl-3d0; llvmlite has no wheel here: use a proot Debian for it",
         )
-    if any(world.exists(path) for path in _TEGRA) or "nvidia,tegra" in _compatible(world):
+    if world.exists(_TEGRA) or _TEGRA_MACHINE in _compatible(world):
         return Surroundings(
             "NVIDIA Jetson", "its GPU has another kernel driver (nvgpu) than NV=1 knows: CUDA=1 "
             "works with the libcuda of JetPack, WEBGPU=1 with its Vulkan driver, and CPU=1",
