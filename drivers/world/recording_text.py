@@ -17,7 +17,6 @@ MAX_BYTES: Final = 64 << 20
 """Of the whole text, unpacked."""
 MAX_LINE_BYTES: Final = 16 << 20
 MAX_LINES: Final = 1 << 19
-MAX_HEADER_BYTES: Final = 1 << 20
 MAX_ELEMENTS: Final = 1 << 17
 """Of one line, in all its lists and objects."""
 MAX_ARGS: Final = 16
