@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterable, Sequence
 from datetime import date
 from functools import cache
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.command_runner import PARSED
-from tests.documented_commands import Command, command, in_blocks, in_texts
+from tests.documented_commands import DOCUMENTS, Command, command, in_blocks, in_texts
 from tests.share import part
 from tests.support import check
 
@@ -40,6 +41,8 @@ NOT_RUN = {
     r"record examples/": "needs a GPU",
 }  # fmt: skip
 """Pattern of a command that the test does not run, and why."""
+FOLDERS = ("unbound-vm", "unbound-witness", "unbound-references")
+"""Folders of caches, which are no console scripts."""
 MAY_BE_1 = {
     r"drivers\.firmware": "a file is missing, which the page says",
     r"drivers\.\w+\.smi": "there is no such GPU",
@@ -90,9 +93,11 @@ def file_of(words: Sequence[str]) -> Path | None:
 
 
 def parsed_here(each: Command) -> bool:
-    """Whether a parser of ours reads its arguments."""
+    """Whether a parser of ours reads its arguments, in its file or where its `main` comes from."""
     file = file_of(tuple(each.words[1:])) if "python" in each.words[0] else None
     text = file.read_text() if file is not None else ""
+    if elsewhere := re.search(r"^from ([\w.]+) import main\b", text, re.MULTILINE):
+        text += (ROOT / f"{elsewhere[1].replace('.', '/')}.py").read_text()
     return any(name in text for name in ("ArgumentParser", "parse_args", "generators.command"))
 
 
@@ -182,6 +187,13 @@ def test_targets_of_make_exist_and_take_nothing_but_variables() -> None:
         and not all(word in targets or re.match(r"[A-Z]+=", word) for word in each.words[1:])
     ]
     check(not wrong, "\n".join(wrong))
+
+
+def test_console_scripts_that_documents_name_exist() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    for path in DOCUMENTS:
+        for name in re.findall(r"`(unbound-[a-z]+)\b[^`]*`", path.read_text()):
+            check(name in {*scripts, *FOLDERS}, f"{path.name}: {name}")
 
 
 def why_not(each: Command) -> str:
