@@ -41,9 +41,10 @@ def _deed(name: str) -> None:
         os.closerange(0, 100)
         threading.Event().wait()
     elif name == "heir":  # a process that outlives its parent, with its output open
-        if not os.fork():
-            threading.Event().wait()
-        os._exit(4)
+        if child := os.fork():
+            os.write(2, f"heir {child}\n".encode())
+            os._exit(4)
+        threading.Event().wait()
     elif name == "ours":
         raise Denied("nothing is given", hint="ask again")
 

@@ -7,16 +7,20 @@ import os
 import random
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from drivers.base.answers import Answers
+from drivers.base.deadline import polls
 from drivers.base.errors import DeviceError, MalformedInput, NotFound
 from drivers.world import child
+from drivers.world.linux import LinuxWorld
 from tests.share import part
 from tests.support import check
 
 SHORT_S = 2.0
+ENOUGH_S = 10.0
 SURVEY = "tests.surveys:survey"
 
 
@@ -57,6 +61,17 @@ def test_who_does_not_answer_is_killed_with_its_session() -> None:
 def test_one_that_leaves_an_heir_is_not_waited_for_beyond_its_time() -> None:
     answers = ask("heir", "last", patience_s=SHORT_S)
     check(found(answers) == ["last"] and len(answers.lost) == 1, str(answers))
+    heir = answers.noise.split()[1]
+    gone = any(state(heir) in ("", "Z", "X") for _ in polls(ENOUGH_S, LinuxWorld()))
+    check(gone, f"process {heir} is killed with the session of its parent")
+
+
+def state(number: str) -> str:
+    """Of a process: "R", "S", "Z"; "" without one. # src: proc_pid_stat(5)"""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(") ")[2][:1]
+    except FileNotFoundError:
+        return ""
 
 
 def test_what_a_library_prints_is_kept_and_is_no_answer() -> None:
