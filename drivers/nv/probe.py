@@ -1,7 +1,8 @@
 """`python -m drivers.nv.probe [--json]`: the GPUs of NVIDIA's kernel driver. Exit status 0.
 
-Nothing is opened or changed, unless --smoke asks to test every usable GPU: channels, copies, a
-kernel, a graph (exit status 1 when one fails). --board inspects a software GPU instead.
+Nothing is opened or changed, unless --ask opens each usable GPU for a moment, to ask RM what it is,
+or --smoke tests it: channels, copies, a kernel, a graph (exit status 1 when one fails). --board
+inspects a software GPU instead, and asks it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from drivers.choice import choose
 from drivers.gpu.smoke_outcome import Outcome
 from drivers.gpu.smoke_report import smoke_json, smoke_lines, smoke_summary
 from drivers.machine.output import print_text, width_chars
+from drivers.nv.tools.about import ASK, About, ask
 from drivers.nv.tools.look import Access, Gpu, Look, look
 from drivers.nv.tools.smoke import smoke
 from drivers.world.linux import LinuxWorld
@@ -37,7 +39,41 @@ def _name(found: Look, gpu: Gpu) -> str:
     return f"NV:{found.index(gpu)}" if found.state(gpu) == "usable" else "-"
 
 
-def as_facts(found: Look) -> dict[str, object]:
+Answers = Mapping[str, About | DeviceError]
+"""What RM said of each GPU that was asked, by address, or why it did not."""
+
+
+def asked(world: World, found: Look) -> Answers:
+    """Open every usable GPU for a moment."""
+    answers: dict[str, About | DeviceError] = {}
+    for gpu in found.gpus:
+        if found.state(gpu) != "usable":
+            continue
+        try:
+            answers[gpu.address] = ask(world, found.index(gpu))
+        except DeviceError as error:
+            answers[gpu.address] = error
+    return answers
+
+
+def _answer_facts(answer: About | DeviceError | None) -> dict[str, object] | None:
+    if isinstance(answer, About):
+        return answer.facts()
+    return dict(_problem(answer)) if answer is not None else None
+
+
+def _answer_lines(gpu: Gpu, answers: Answers, *, usable: bool) -> list[str]:
+    """What a GPU is: from files, and what RM said, or how to ask it."""
+    lines = _wrapped("", ", ".join(f"{key} {text}" for key, text in gpu.facts.items()))
+    answer = answers.get(gpu.address)
+    if isinstance(answer, About):
+        return [*(part for line in answer.lines() for part in _wrapped("", line)), *lines]
+    if answer is not None:
+        lines += [*_wrapped("", answer.message), *_wrapped("", f"-> {answer.hint}")]
+    return [*lines, *(_wrapped("", f"-> {ASK}") if usable and not answers else [])]
+
+
+def as_facts(found: Look, answers: Answers) -> dict[str, object]:
     """One object for JSON; `gpus` has one for each GPU."""
     return {
         "control": asdict(found.control),
@@ -55,6 +91,8 @@ def as_facts(found: Look) -> dict[str, object]:
                 "minor": gpu.minor,
                 "pci": {"address": gpu.address, "device": f"{gpu.device:04x}"},
                 "node": asdict(gpu.node),
+                "facts": dict(gpu.facts),
+                "rm": _answer_facts(answers.get(gpu.address)),
             }
             for gpu in found.gpus
         ],
@@ -73,7 +111,7 @@ def _access_lines(start: str, seen: Access) -> list[str]:
     return lines if seen.ok else [*lines, *_wrapped("", f"-> {seen.advice}")]
 
 
-def as_table(found: Look) -> str:
+def as_table(found: Look, answers: Answers) -> str:
     """The kernel driver, every GPU, and each obstacle with what to do."""
     lines = [*_access_lines("RM", found.control), *_access_lines("UVM", found.uvm)]
     if found.version:
@@ -85,7 +123,9 @@ def as_table(found: Look) -> str:
     for gpu in found.gpus:
         device = f" 10de:{gpu.device:04x}" if gpu.device else ""
         what = f"{gpu.product or 'GPU'}{device} at {gpu.address}: {found.state(gpu)}"
-        lines += [*_wrapped(_name(found, gpu), what), *_access_lines("", gpu.node)]
+        lines += _wrapped(_name(found, gpu), what)
+        lines += _answer_lines(gpu, answers, usable=found.state(gpu) == "usable")
+        lines += _access_lines("", gpu.node)
     for other in found.unmanaged:
         lines += [*_wrapped("-", other.reason), *_wrapped("", f"-> {other.advice}")]
     if not found.gpus:
@@ -106,6 +146,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m drivers.nv.probe", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--smoke", action="store_true", help="open the GPUs and test every engine")
+    parser.add_argument("--ask", action="store_true", help="open each GPU for a moment to ask it")
     add_board_option(parser, "NV", "ga102")
     return parser.parse_args(arguments)
 
@@ -116,19 +157,20 @@ def probe(arguments: Sequence[str], world: World | None = None) -> tuple[str, in
     front = in_front_of(chosen.board, "NVK") if chosen.board else None
     machine = front.world if front is not None else world or LinuxWorld()
     found = look(machine)
+    answers = asked(machine, found) if chosen.ask or front is not None else {}
     outcomes = run_smoke(machine, found) if chosen.smoke else {}
     violations = [] if front is None else front.violations()
     passed = bool(outcomes) and all(one.ok for tests in outcomes.values() for one in tests)
     failed = bool(violations) or (chosen.smoke and not passed)
-    shown = (_as_json if chosen.json else _as_text)(chosen, found, outcomes, violations)
+    shown = (_as_json if chosen.json else _as_text)(chosen, found, answers, outcomes, violations)
     return shown, int(failed)
 
 
 def _as_json(
-    chosen: argparse.Namespace, found: Look, outcomes: Mapping[str, list[Outcome]],
-    violations: list[str],
+    chosen: argparse.Namespace, found: Look, answers: Answers,
+    outcomes: Mapping[str, list[Outcome]], violations: list[str],
 ) -> str:  # fmt: skip
-    facts = as_facts(found)
+    facts = as_facts(found, answers)
     if chosen.smoke:
         facts["smoke"] = smoke_json(outcomes)
     if chosen.board:
@@ -137,11 +179,11 @@ def _as_json(
 
 
 def _as_text(
-    chosen: argparse.Namespace, found: Look, outcomes: Mapping[str, list[Outcome]],
-    violations: list[str],
+    chosen: argparse.Namespace, found: Look, answers: Answers,
+    outcomes: Mapping[str, list[Outcome]], violations: list[str],
 ) -> str:  # fmt: skip
     lines = [f"board {chosen.board}: {NOTE}"] if chosen.board else []
-    lines.append(as_table(found))
+    lines.append(as_table(found, answers))
     for name, tests in outcomes.items():
         lines += smoke_lines(name, tests)
     if chosen.smoke and not outcomes:

@@ -94,13 +94,32 @@ def test_smi_on_every_release() -> None:
         check((left.fds, left.clients, left.objects) == (0, 0, 0), str(left))
 
 
+def test_the_probe_asks_rm_what_a_gpu_is() -> None:
+    """src: CUDA C++ Programming Guide, "Technical Specifications" of compute capability 9.0."""
+    text, status = probe(["--board", "gh100", "--json"])
+    rm = json.loads(text)["gpus"][0]["rm"]
+    check(status == 0 and (rm["architecture"], rm["compute_capability"]) == ("Hopper", "9.0"), text)
+    check((rm["shared_bytes"], rm["warps_per_sm"], rm["max_block"]) == (227 << 10, 64, 1024), text)
+    check(rm["sms_at_most"] == 144 and rm["readings"]["performance_state"] == "P2", text)
+    board, world = board_of(gpus=2)
+    shown, _ = probe([], world)
+    check("--ask opens it" in shown and board.baseline().clients == 0, shown)
+    board.panel.fall_off_the_bus(0)
+    shown, status = probe(["--ask"], world)
+    check("Ampere, compute capability 8.6" in shown and "nvidia0" in shown, shown)
+    left = board.baseline()
+    check((left.fds, left.clients, left.objects) == (0, 0, 0), str(left))
+
+
 def test_a_gpu_that_is_lost_is_reported_and_the_other_is_read() -> None:
     board, world = board_of(gpus=2)
     board.panel.fall_off_the_bus(0)
     lines, _ = smi.lines_of(world)
     check(bool(lines[0].problem) and not lines[0].status.known(), str(lines[0]))
     check(lines[1].status.known()["performance_state"] == "P2", str(lines[1]))
-    check("nvidia0" in smi.as_text(lines, ""), smi.as_text(lines, ""))
+    shown = smi.as_text(smi.report(world))
+    check("nvidia0" in shown and "P2" in shown, shown)
+    check(max(map(len, shown.splitlines())) <= 100, shown)
 
 
 @pytest.mark.parametrize("share", [10_001, 0xFFFF_FFFF])

@@ -153,11 +153,38 @@ def test_a_machine_without_any() -> None:
 
 
 def test_smi_says_why_there_is_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    check(smi.command(["--json"], FakeMachine(X86)) == 0)
+    check(smi.command(["--json"], FakeMachine(X86)) == 1)
     found = json.loads(capsys.readouterr().out)
-    check(found == {"problem": "/dev/nvidiactl does not exist", "gpus": []}, str(found))
+    wanted = {"problem": "/dev/nvidiactl does not exist", "gpus": [], "unmanaged": []}
+    check(found == wanted, str(found))
     smi.command([], FakeMachine(machine("535.183.01")))
-    check("older than 550.54.14" in capsys.readouterr().out)
+    shown = capsys.readouterr().out
+    check("older than 550.54.14" in shown and "NVIDIA H200" in shown, shown)
+    check(max(map(len, shown.splitlines())) <= 100, shown)
+
+
+def test_smi_shows_who_has_the_node_open(capsys: pytest.CaptureFixture[str]) -> None:
+    files = machine("535.183.01") | {
+        "/proc/70/comm": b"trainer\n", "/proc/70/fd/9": "/dev/nvidia0",
+        "/proc/71/comm": b"shell\n", "/proc/71/fd/0": "/dev/pts/0", "/proc/72/comm": b"root\n",
+    }  # fmt: skip
+    smi.command(["--json"], FakeMachine(files))
+    (gpu,) = json.loads(capsys.readouterr().out)["gpus"]
+    check([one["name"] for one in gpu["processes"]] == ["trainer"], str(gpu))
+    check(gpu["unseen_processes"] == 1, "72 shows its name alone")
+
+
+def test_what_files_say_of_a_gpu() -> None:
+    folder = f"/sys/bus/pci/devices/{AT}"
+    files = machine() | {
+        f"{folder}/current_link_speed": b"32.0 GT/s PCIe\n",
+        f"{folder}/current_link_width": b"16\n",
+    }
+    (gpu,) = report(files)["gpus"]
+    check(
+        gpu["facts"] == {"irq": "94", "link": "32.0 GT/s PCIe x16"} and gpu["rm"] is None, str(gpu)
+    )
+    check("--ask opens it for a moment" in table(files), table(files))
 
 
 def test_the_doctor_knows_it_and_a_wrong_board_is_refused(

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from drivers.base.contracts import World
@@ -18,6 +19,7 @@ from drivers.machine.access import opened
 from drivers.machine.buses import NVIDIA, PciGpu, Unread, pci_listing
 from drivers.machine.text import entries, fields, first_line, try_text
 from drivers.nv.nvk.abi import abi_of
+from drivers.nv.tools.facts import link, named
 
 CONTROL: Final = "/dev/nvidiactl"
 UVM: Final = "/dev/nvidia-uvm"
@@ -54,6 +56,8 @@ class Gpu:
     device: int
     """PCI device id; 0 where sysfs does not show it."""
     node: Access
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """What its kernel driver and the bus say of it, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +141,10 @@ def _gpu(world: World, address: str, on_bus: dict[str, PciGpu]) -> Gpu:
         raise MalformedInput(f"{path}: Device Minor is {minor!r:.40}", hint="see dmesg")
     node = access(world, f"/dev/nvidia{int(minor)}", _NODE_ADVICE.format(minor=int(minor)))
     seen = on_bus.get(address.lower())
-    return Gpu(address, known.get("Model", ""), int(minor), seen.device if seen else 0, node)
+    facts, width = named(known), link(world, address)
+    facts |= {"link": width} if width else {}
+    device = seen.device if seen else 0
+    return Gpu(address, known.get("Model", ""), int(minor), device, node, facts)
 
 
 def _unmanaged(gpu: PciGpu, managed: bool) -> Unmanaged | None:
