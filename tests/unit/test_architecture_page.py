@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+from compilers import graph
 from tests.support import check
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,6 +76,15 @@ def test_the_layers_are_those_of_pyproject() -> None:
     )
     real = [set(re.split(r"\s*[|:]\s*", layer)) for layer in contract["layers"]]
     check(layers(PAGE.read_text()) == real, f"{layers(PAGE.read_text())} != {real}")
+
+
+def test_the_primitives_are_counted() -> None:
+    """The others: movement, and what the docstring of compilers/graph.py lists besides."""
+    names = "buffer|const|iota|reduce|scan|argsort|gather|contiguous"
+    others = re.findall(rf"^    ({names}) ", graph.__doc__ or "", re.MULTILINE)
+    counts = (len(graph.ELEMENTWISE), len(graph.MOVEMENT) + len(others))
+    text = " ".join(PAGE.read_text().split())
+    check(f"{counts[0]} elementwise primitives and {counts[1]} others" in text, str(counts))
 
 
 def test_the_examples_are_counted() -> None:
