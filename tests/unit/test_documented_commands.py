@@ -17,6 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from compilers.amd import disasm
+from drivers.base.errors import NotFound
 from tests.command_runner import PARSED
 from tests.documented_commands import DOCUMENTS, Command, command, in_blocks, in_texts
 from tests.share import part
@@ -43,6 +45,7 @@ NOT_RUN = {
 """Pattern of a command that the test does not run, and why."""
 FOLDERS = ("unbound-vm", "unbound-witness", "unbound-references")
 """Folders of caches, which are no console scripts."""
+WITHOUT_LIBLLVM = {r"compilers\.(?:report|disasm)": "lists AMD's machine code by libLLVM"}
 MAY_BE_1 = {
     r"drivers\.firmware": "a file is missing, which the page says",
     r"drivers\.\w+\.smi": "there is no such GPU",
@@ -68,6 +71,15 @@ def run(jobs: Sequence[tuple[Command, bool]]) -> list[dict[str, Any]]:
     check(done.returncode == 0, done.stderr)
     results: list[dict[str, Any]] = json.loads(done.stdout)
     return results
+
+
+@cache
+def has_libllvm() -> bool:
+    try:
+        disasm.find()
+    except NotFound:
+        return False
+    return True
 
 
 @cache
@@ -198,7 +210,8 @@ def test_console_scripts_that_documents_name_exist() -> None:
 
 def why_not(each: Command) -> str:
     text = each.text.removeprefix(".venv/bin/")
-    return next((why for pattern, why in NOT_RUN.items() if re.search(pattern, text)), "")
+    reasons = NOT_RUN if has_libllvm() else {**NOT_RUN, **WITHOUT_LIBLLVM}
+    return next((why for pattern, why in reasons.items() if re.search(pattern, text)), "")
 
 
 def test_what_can_run_here_runs() -> None:
