@@ -97,6 +97,7 @@ def gpus(world: World, environ: Mapping[str, str]) -> Lines:
         yield Line("gpus", WARN, one.reason, one.advice)
     for gpu in found:
         text = str(gpu) + (", the boot display" if gpu.boot_vga else "")
+        text += ", in an enclosure on USB4 or Thunderbolt" if gpu.removable else ""
         group = f"IOMMU group {gpu.iommu_group}" if gpu.iommu_group else "no IOMMU group"
         state, advice = (OK, "") if gpu.driver else (WARN, "load its driver, or use it through PCI")
         yield Line("gpus", state, f"{text}, {group}", advice)

@@ -34,6 +34,9 @@ class PciGpu:
     """The kernel driver that holds it, "" when none does."""
     iommu_group: str
     boot_vga: bool
+    removable: bool = False
+    """Behind a port: in an enclosure on USB4 or Thunderbolt, where it is on PCI, too.
+    # src: Linux Documentation/ABI/testing/sysfs-devices-removable"""
 
     def __str__(self) -> str:
         held = f"bound to {self.driver}" if self.driver else "no driver holds it"
@@ -109,6 +112,7 @@ def _pci_gpu(world: World, address: str) -> PciGpu | None:
         driver=link_name(world, f"{folder}/driver"),
         iommu_group=link_name(world, f"{folder}/iommu_group"),
         boot_vga=try_text(world, f"{folder}/boot_vga").strip() == "1",
+        removable=try_text(world, f"{folder}/removable").strip() == "removable",
     )
 
 

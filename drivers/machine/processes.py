@@ -64,6 +64,16 @@ def pids(world: World, folder: str = "/proc") -> list[int]:
     return sorted(int(name) for name in entries(world, folder) if _PID.fullmatch(name))
 
 
+def _inspected(world: World, users: Users) -> list[int]:
+    """Processes that /proc lists; where it lists none, there is one that is not seen."""
+    try:
+        found = pids(world)
+    except DeviceError:
+        found = []
+    users.unseen += not found
+    return found
+
+
 def open_files(world: World, pid: int) -> Iterator[tuple[str, str]]:
     """(number, what it leads to) of a process's open files. Raises: Denied and others."""
     for number in world.listdir(f"/proc/{pid}/fd"):
@@ -77,7 +87,7 @@ def open_files(world: World, pid: int) -> Iterator[tuple[str, str]]:
 def holders(world: World, nodes: Mapping[str, str]) -> Users:
     """Processes that have a node open; `nodes` is a path -> the GPU it belongs to."""
     users = Users()
-    for pid in pids(world):
+    for pid in _inspected(world, users):
         try:
             held = {nodes[target] for _, target in open_files(world, pid) if target in nodes}
         except DeviceError:
@@ -91,7 +101,7 @@ def holders(world: World, nodes: Mapping[str, str]) -> Users:
 def drm_users(world: World, gpus: Iterable[str]) -> Users:
     """Processes that have a DRM node of these PCI addresses open, with their memory there."""
     users, wanted = Users(), set(gpus)
-    for pid in pids(world):
+    for pid in _inspected(world, users):
         try:
             sizes = _clients(world, pid)
         except DeviceError:

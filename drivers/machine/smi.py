@@ -85,7 +85,7 @@ def _seconds(text: str) -> float:
 
 def add_smi_options(parser: argparse.ArgumentParser) -> None:
     """--json and --watch."""
-    parser.add_argument("--json", action="store_true", help="print JSON, a line for each look")
+    parser.add_argument("--json", action="store_true", help="print JSON: a document for each look")
     parser.add_argument(
         "--watch", metavar="SECONDS", nargs="?", type=_seconds, const=_DEFAULT_S,
         help=f"look again every SECONDS ({_DEFAULT_S:g}) until Ctrl-C; keeps sleeping GPUs awake",

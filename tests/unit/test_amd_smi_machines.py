@@ -9,8 +9,11 @@ import os
 import pytest
 
 from drivers.amd import smi
+from drivers.amd.pci.opening import chosen
 from drivers.amd.probe import probe
 from drivers.amd.smi import report
+from drivers.amd.tools.bare import pick
+from drivers.base.errors import MalformedInput
 from drivers.base.oserrors import translate
 from drivers.doctor import run
 from drivers.doctor.checks import CHECKS
@@ -205,3 +208,16 @@ def test_watching() -> None:
     for wrong in ("0", "x", "1e9", "-1"):
         with pytest.raises(SystemExit):
             smi.command(["--watch", wrong], world)
+
+
+def test_a_number_never_leads_to_another_gpu() -> None:
+    """Over PCI a number claims: a function in front that cannot be read may be a GPU."""
+    files = {**card(A), **card(B)}
+    check(chosen(FakeMachine(files), 0).address == A)
+    broken = files | {f"/sys/bus/pci/devices/{A}/vendor": b"x\n"}
+    with pytest.raises(MalformedInput, match="AMD:0 on PCI"):
+        chosen(FakeMachine(broken), 0)
+    with pytest.raises(MalformedInput, match=r"--address names one"):
+        pick(FakeMachine(broken), None)
+    behind = files | {f"/sys/bus/pci/devices/{B}/vendor": b"x\n"}
+    check(chosen(FakeMachine(behind), 0).address == A, "one behind it changes no number")

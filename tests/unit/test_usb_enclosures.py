@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from drivers.amd import checks, probe
-from drivers.doctor.checks import usb
+from drivers.doctor.checks import gpus, usb
 from drivers.machine.checks import Machine
 from drivers.usb.asm24.enclosures import Enclosure, Firmware, enclosures
 from drivers.usb.asm24.usb4 import usb4_enclosures
-from tests.fake_machine import X86, FakeMachine, enclosure
+from tests.fake_machine import X86, FakeMachine, enclosure, pci
 from tests.support import check
 
 NODE = "/dev/bus/usb/002/007"
@@ -106,6 +106,15 @@ def test_one_that_is_connected_by_usb4(change: dict[str, bytes], advice: str) ->
     check("connected by USB4" in result.reason and advice in result.advice, f"{result}")
     shown, status = probe.probe(["--iface", "USB"], world, {})
     check("connected by USB4" in shown and status == 0, shown)
+
+
+def test_a_gpu_behind_a_port_is_one_on_pci() -> None:
+    """src: Linux Documentation/ABI/testing/sysfs-devices-removable: removable, fixed, unknown."""
+    card = pci("0000:06:00.0", "1002:744c", driver="amdgpu")
+    for text, said in ((b"removable\n", True), (b"fixed\n", False), (b"unknown\n", False)):
+        files = X86 | card | {"/sys/bus/pci/devices/0000:06:00.0/removable": text}
+        rows = [row.text for row in gpus(FakeMachine(files), {})]
+        check(("in an enclosure on USB4" in rows[0]) == said, f"{rows}")
 
 
 def test_other_devices_on_thunderbolt_are_none() -> None:

@@ -26,7 +26,7 @@ from drivers.claim.record import Method
 from drivers.firmware import chosen_manifest, load
 from drivers.machine.text import hex_number
 from drivers.pci.bars import enlarge
-from drivers.pci.functions import PciFunction, gpus, look_at
+from drivers.pci.functions import PciFunction, listing, look_at
 from drivers.pci.session import open_session
 
 _REVISION_BITS: Final = 8
@@ -75,8 +75,16 @@ def open_trace(choice: Choice, world: World) -> TraceFile | None:
 
 
 def chosen(world: World, index: int) -> PciFunction:
-    """The GPU with this number among those on PCI that are known. Raises: NotFound."""
-    found = [function for function in gpus(world) if known(function)]
+    """The GPU with this number among those on PCI that are known.
+
+    Raises: NotFound; MalformedInput and others where a function in front of it cannot be read: it
+    may be a GPU, and a number must never lead to another one.
+    """
+    functions, unread = listing(world)
+    found = [function for function in functions if known(function)]
+    for other in unread:
+        if index >= len(found) or other.address < found[index].address:
+            raise other.error.named(f"AMD:{index} on PCI")
     if index < len(found):
         return found[index]
     raise NotFound(

@@ -20,7 +20,7 @@ from drivers.base.interrupts import deferred
 from drivers.base.pci import StateStore
 from drivers.base.undo import whole
 from drivers.claim.claim import claim
-from drivers.pci.functions import PciFunction, gpus
+from drivers.pci.functions import PciFunction, gpus, listing
 from drivers.pci.session import open_session
 
 FREE: Final = ("", "vfio-pci")
@@ -33,8 +33,14 @@ def free_gpus(world: World) -> list[PciFunction]:
 
 
 def pick(world: World, address: str | None) -> PciFunction:
-    """The GPU at an address, or the only one there is. Raises: NotFound, Unsupported."""
-    every = [one for one in gpus(world) if known(one)]
+    """The GPU at an address, or the only one there is.
+
+    Raises: NotFound, Unsupported; without an address what a function that cannot be read gave.
+    """
+    functions, unread = listing(world)
+    every = [one for one in functions if known(one)]
+    if address is None and unread:
+        raise unread[0].error.named("which GPU is the only one").advised("--address names one")
     if address is not None:
         every = [one for one in every if one.address == address]
     if len(every) != 1:
