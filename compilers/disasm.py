@@ -111,7 +111,7 @@ def _binaries(options: argparse.Namespace) -> list[Binary]:
     elif not blob.startswith(ELF_MAGIC):
         suffixes = " or ".join(t.suffix for t in family.toolchains.values())
         raise MalformedInput(
-            f"{options.what} is no source for {arch}, object or cache entry",
+            f"{options.what} is not a source for {arch}, object or cache entry",
             hint=f"Give a {suffixes} file, an object or an entry of the cache",
         )
     return [family.load(made, options.name or _only(family.functions(made, arch)), arch)]

@@ -86,7 +86,7 @@ def is_recording(path: str) -> bool:
     if isinstance(value, dict) and value.get("op") in ("R", "W"):
         return False
     raise BadArgument(
-        f"{path} is no recording and no trace",
+        f"{path} is neither a recording nor a trace",
         hint="python -m drivers.record writes recordings, over PCI traces",
     )
 
@@ -96,7 +96,7 @@ def _program(header: Header, given: Path | None) -> Path:
     found = given or taped.example(header.program, header.sha256)
     if found is None:
         raise NotFound(
-            f"the recording is of {header.program!a}, which is no example of this version",
+            f"the recording is of {header.program!a}, which is not an example of this version",
             hint="name the program behind the file",
         )
     return found

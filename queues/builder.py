@@ -249,5 +249,5 @@ class Builder(Generic[Step]):
 def _side(copies: Copies[object], nbytes: int, write: bool, value: Buffer | int) -> Word:
     """The word of one side of a copy, now or when a graph is replayed."""
     if isinstance(value, int):
-        raise BadArgument(f"{value} is no buffer to copy", hint="pass a Buffer")
+        raise BadArgument(f"{value} is not a buffer to copy", hint="pass a Buffer")
     return copies.copy_word(value, nbytes, write=write)

@@ -90,7 +90,10 @@ def words_of(data: bytes) -> Sequence[int]:
     """The 32-bit words of a dump. Raises: MalformedInput."""
     words = array("I")
     if len(data) % words.itemsize:
-        raise MalformedInput(f"a dump of {len(data)} bytes is no whole number of words")
+        raise MalformedInput(
+            f"a dump of {len(data)} bytes is not a multiple of {words.itemsize} bytes",
+            hint="dump whole 32-bit words",
+        )
     words.frombytes(data)
     if sys.byteorder == "big":
         words.byteswap()

@@ -66,7 +66,7 @@ class Field:
                 hint="split the work, or see the chip's limits",
             )
         if stored % self.align:
-            raise BadArgument(f"{where}.{self.name} = {value:#x} is no multiple of {self.align}")
+            raise BadArgument(f"{where}.{self.name} = {value:#x} is not a multiple of {self.align}")
         for number, bits in self.pieces(stored):
             words[number] |= bits
 
@@ -92,7 +92,7 @@ def _fields(words: Sequence[str], where: str) -> tuple[Field, ...]:
     for number, text in enumerate(words):
         matches = list(_SPEC.finditer(text))
         if "".join(text.split()) != "".join("".join(m[0].split()) for m in matches):
-            raise ValueError(f"{where}, word {number}: {text!r} is no list of fields")
+            raise ValueError(f"{where}, word {number}: {text!r} is not a list of fields")
         for match in matches:
             hi, lo = int(match["hi"]), int(match["lo"] or match["hi"])
             when = tuple(

@@ -62,7 +62,7 @@ def read(obj: Any, interface: str) -> ArrayDescription:
     shape = _numbers(said["shape"], f"{name} shape", 0)
     data = said["data"]
     if not isinstance(data, tuple | list) or len(data) != _PAIR:
-        _refuse(name, "data is no pair (pointer, readonly)")
+        _refuse(name, "data is not a pair (pointer, readonly)")
     if not isinstance(data[1], bool | int | np.bool_):
         _refuse(name, f"data has a {type(data[1]).__name__} for readonly")
     strides, stream = said.get("strides"), said.get("stream")

@@ -42,7 +42,7 @@ def from_dlpack_code(code: int, bits: int, lanes: int) -> DType:
         name = f"{_CODE_NAMES.get(code, f'type code {code}')} of {bits} bits"
         lanes_text = f" and {lanes} lanes" if lanes != 1 else ""
         raise BufferError(
-            f"DLPack's {name}{lanes_text} is no dtype here; convert it to one of "
+            f"DLPack's {name}{lanes_text} is not a dtype here; convert it to one of "
             f"{', '.join(dt.BY_NAME)}"
         )
     return found
@@ -67,7 +67,7 @@ def dtype_from(x: Any) -> DType:
             raise TypeError(f"{numpys!r} has another byte order; byteswap it where it comes from")
         found = None if numpys is None else dt.BY_NAME.get(numpys.name)
     if found is None:
-        raise TypeError(f"{x!r:.60} is no dtype here; convert to one of {', '.join(dt.BY_NAME)}")
+        raise TypeError(f"{x!r:.60} is not a dtype here; convert to one of {', '.join(dt.BY_NAME)}")
     return found
 
 

@@ -190,7 +190,7 @@ def _two(value: Any, place: str) -> tuple[int, int]:
         first, second = (index(word) for word in value)
     except (TypeError, ValueError) as error:
         raise BufferError(
-            f"{place} {value!r:.60}, which is no pair of numbers such as (1, 0)"
+            f"{place} {value!r:.60}, which is not a pair of numbers such as (1, 0)"
         ) from error
     return first, second
 

@@ -66,7 +66,7 @@ def from_blob(
     span = layout.span * element.itemsize
     if type(pointer) is not int:
         raise BadArgument(
-            f"{pointer!r:.40} is no pointer",
+            f"{pointer!r:.40} is not a pointer",
             hint="pass it as an int: array.ctypes.data, data_ptr()",
         )
     if nbytes is not None and span:

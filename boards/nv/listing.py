@@ -83,7 +83,7 @@ def listing(blob: bytes, arch: str, kernel: str) -> Iterator[str]:
     """All of a file. Raises: NoTable; ValueError for a file that is neither."""
     if not blob.startswith(_ELF_MAGIC):
         if not arch:
-            raise ValueError("it is no cubin. For code alone, give --arch")
+            raise ValueError("it is not a cubin. For raw code, give --arch")
         yield from lines(blob, arch)
         return
     found = [one for one in functions(blob) if kernel in ("", one[1])]

@@ -69,7 +69,7 @@ def kernels(notes: Sequence[View]) -> tuple[KernelMetadata, ...]:
         raise found[0].fail("metadata that is no map")
     listed = root.get("amdhsa.kernels", [])
     if not isinstance(listed, list) or len(listed) > KERNELS_LIMIT:
-        raise found[0].fail(f"amdhsa.kernels is no list of up to {KERNELS_LIMIT}")
+        raise found[0].fail(f"amdhsa.kernels is not a list of up to {KERNELS_LIMIT}")
     return tuple(_kernel(found[0], entry) for entry in listed)
 
 
@@ -100,7 +100,7 @@ def _kernel(view: View, entry: Value) -> KernelMetadata:
         raise view.fail("a kernel that is no map")
     listed = entry.get(".args", [])
     if not isinstance(listed, list) or len(listed) > ARGS_LIMIT:
-        raise view.fail(f".args is no list of up to {ARGS_LIMIT}")
+        raise view.fail(f".args is not a list of up to {ARGS_LIMIT}")
     kernarg_bytes = _number(view, entry, ".kernarg_segment_size")
     return KernelMetadata(
         name=_text(view, entry, ".name"),
@@ -137,12 +137,12 @@ def _arg(view: View, entry: Value, kernarg_bytes: int) -> KernelArg:
 def _number(view: View, entry: Mapping[str, Value], key: str, default: int | None = None) -> int:
     value = entry.get(key, default)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _NUMBER_MAX:
-        raise view.fail(f"{key} is no number")
+        raise view.fail(f"{key} is not a number")
     return value
 
 
 def _text(view: View, entry: Mapping[str, Value], key: str) -> str:
     value = entry.get(key)
     if not isinstance(value, str) or not value:
-        raise view.fail(f"{key} is no name")
+        raise view.fail(f"{key} is not a name")
     return value

@@ -27,7 +27,7 @@ _MODULES = ("compilers.nv.cuda_family", "queues.cuda.kernel_code")
 def _code_arch(arch: str) -> str:
     """What compilers call it: "sm_86". Raises: Unsupported."""
     if not arch.startswith(_PREFIX):
-        raise Unsupported(f"{arch!r} is no architecture of CUDA", hint=f"{ARCH}86 is one")
+        raise Unsupported(f"{arch!r} is not an architecture of CUDA", hint=f"{ARCH}86 is one")
     return arch.removeprefix(_PREFIX)
 
 

@@ -32,7 +32,8 @@ def parse_expression(text: str) -> Node:
         return _node(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise MalformedInput(
-            f"{text!r} is no expression: {error}", hint="For example f16[1,4096] @ f16[4096,4096]"
+            f"{text!r} is not an expression: {error}",
+            hint="For example f16[1,4096] @ f16[4096,4096]",
         ) from error
 
 

@@ -242,7 +242,7 @@ def target_name(gfx_target_version: int) -> str:
     major, rest = divmod(gfx_target_version, _MAJOR)
     minor, stepping = divmod(rest, _MINOR)
     if not (0 < major < _MAJOR_LIMIT and minor < _STEPPING_LIMIT and stepping < _STEPPING_LIMIT):
-        raise MalformedInput(f"gfx_target_version {gfx_target_version} is no version of a chip")
+        raise MalformedInput(f"gfx_target_version {gfx_target_version} is not a version of a chip")
     return f"gfx{major}{minor:x}{stepping:x}"
 
 

@@ -28,7 +28,7 @@ def _prepared(item: Item) -> AnyLauncher:
     """The launch of a step. Raises: BadArgument for what is no program."""
     program = item.program
     if not isinstance(program, AmdProgram):
-        raise BadArgument(f"{program!r} is no program")
+        raise BadArgument(f"{program!r} is not a program")
     return program.for_block(item.block, reports=False)
 
 

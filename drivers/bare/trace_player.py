@@ -82,7 +82,7 @@ def lines(text: Iterable[str], what: str, register_bar: int) -> Iterator[Line]:
             yield _line(number, parse(one.encode(), MOST_ELEMENTS), register_bar)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise MalformedInput(
-                f"{what}, line {number} is no access of a trace: {error}",
+                f"{what}, line {number} is not an access of a trace: {error}",
                 hint="Traces are written by --trace FILE",
             ) from error
 
@@ -105,7 +105,7 @@ def _line(number: int, found: Any, register_bar: int) -> Line:
 
 def _number(value: object, limit: int = 1 << 48) -> int:
     if type(value) is not int or not 0 <= value < limit:
-        raise ValueError(f"{value!r} is no number below {limit:#x}")
+        raise ValueError(f"{value!r} is not a number below {limit:#x}")
     return value
 
 

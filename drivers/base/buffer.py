@@ -51,7 +51,7 @@ def host_nbytes(memory: object) -> int:
     """
     if not isinstance(memory, memoryview):
         raise BadArgument(
-            f"{type(memory).__name__} is no memoryview of host memory", hint="pass memoryview(x)"
+            f"{type(memory).__name__} is not a memoryview of host memory", hint="pass memoryview(x)"
         )
     try:
         return memory.nbytes

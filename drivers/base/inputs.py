@@ -83,7 +83,7 @@ def _opened(path: str, limit_bytes: int) -> BinaryIO:
     if stat.S_ISREG(facts.st_mode):
         raise _too_long(path, limit_bytes)
     raise BadArgument(
-        f"{path} is no regular file, but a pipe, a socket or a device",
+        f"{path} is not a regular file, but a pipe, a socket or a device",
         hint="copy what it gives to a file first",
     )
 

@@ -22,7 +22,7 @@ _SIGNAL_HINT: Final = "Limits.signal_bits says how wide signals are"
 
 def bad_program(device: str, program: object) -> BadArgument:
     """The error for an object that is no program of the device."""
-    return BadArgument(f"{program!r} is no program of {device}", hint="load() its binary there")
+    return BadArgument(f"{program!r} is not a program of {device}", hint="load() its binary there")
 
 
 def bad_grid(grid: object, limits: Limits) -> BadArgument:
@@ -51,7 +51,7 @@ def integer_word(value: object) -> int:
     if type(value) is int and _SIGNED_MIN <= value <= U64_MAX:
         return value & U64_MAX
     raise BadArgument(
-        f"{value!r} is no kernel argument", hint="pass a buffer of this device or a 64-bit int"
+        f"{value!r} is not a kernel argument", hint="pass a buffer of this device or a 64-bit int"
     )
 
 
@@ -105,11 +105,13 @@ def check_binary(binary: Binary, arch: str, limits: Limits) -> None:
 def check_param(param: Param) -> None:
     """Raises: BadArgument for a Param that no list of values can have."""
     if type(param.index) is not int or not 0 <= param.index < MAX_PARAMS:
-        raise BadArgument(f"{param} is no place in a list", hint=f"Param(0 ... {MAX_PARAMS - 1})")
+        raise BadArgument(
+            f"{param} is not a place in a list", hint=f"Param(0 ... {MAX_PARAMS - 1})"
+        )
 
 
 def check_signal_value(value: object, limits: Limits) -> None:
     """Raises: BadArgument for a value that no signal of the device can hold."""
     if type(value) is not int or not 0 <= value < 1 << limits.signal_bits:
         most = f"2**{limits.signal_bits} - 1"
-        raise BadArgument(f"{value!r:.40} is no signal value: 0 ... {most}", hint=_SIGNAL_HINT)
+        raise BadArgument(f"{value!r:.40} is not a signal value: 0 ... {most}", hint=_SIGNAL_HINT)

@@ -76,9 +76,11 @@ def checked_kind(lent: Lent, kinds: Sequence[str], device: str) -> str:
     """
     if lent.kind == DMABUF and DMABUF in kinds:
         if type(lent.pointer) is not int or not 0 <= lent.pointer < _DESCRIPTORS:
-            raise BadArgument(f"{lent.pointer!r:.40} is no descriptor", hint="pass its number")
+            raise BadArgument(f"{lent.pointer!r:.40} is not a descriptor", hint="pass its number")
     elif type(lent.pointer) is not int or not 0 < lent.pointer < _POINTERS:
-        raise BadArgument(f"{lent.pointer!r:.40} is no pointer", hint="pass it as an int above 0")
+        raise BadArgument(
+            f"{lent.pointer!r:.40} is not a pointer", hint="pass it as an int above 0"
+        )
     kind = lent.kind or kinds[0]
     if kind not in kinds:
         raise Unsupported(

@@ -42,7 +42,7 @@ def _fraction(text: str) -> float:
 
 
 def _constant(text: str) -> float:
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"{text} is not a number of JSON")
 
 
 _DECODER: Final = json.JSONDecoder(

@@ -56,7 +56,7 @@ class Reg32:
             if not isinstance(field, Bits):
                 continue
             if not 0 <= field.lo <= field.hi < cls.BITS:
-                raise TypeError(f"{cls.__name__}.{name}: {field.hi}..{field.lo} is no bit range")
+                raise TypeError(f"{cls.__name__}.{name}: {field.hi}..{field.lo} is not a bit range")
             if used & field.mask:
                 raise TypeError(f"{cls.__name__}.{name} overlaps another field")
             used |= field.mask

@@ -167,7 +167,7 @@ class Builder:
         except DeviceError as error:
             if status.status:
                 raise MalformedInput(
-                    f"{name} is no code of {self.arch}: {error.message}",
+                    f"{name} is not code of {self.arch}: {error.message}",
                     hint="remove the cache of kernels (UNBOUND_CACHE), then compile it anew",
                 ) from error
             raise

@@ -97,10 +97,10 @@ def image(
 def _checked(nbytes: int, width: int, height: int, pitch_bytes: int, name: str) -> Shape:
     found = FORMATS.get(name)
     if found is None:
-        raise BadArgument(f"{name!r:.40} is no format", hint=f"pass one of {', '.join(FORMATS)}")
+        raise BadArgument(f"{name!r:.40} is not a format", hint=f"pass one of {', '.join(FORMATS)}")
     numbers = width, height, pitch_bytes
     if any(type(one) is not int or one < 1 for one in numbers):
-        raise BadArgument(f"{numbers!r:.80} is no shape", hint="pass whole numbers above 0")
+        raise BadArgument(f"{numbers!r:.80} is not a shape", hint="pass whole numbers above 0")
     if pitch_bytes < width * found.pixel_bytes:
         raise BadArgument(
             f"rows of {width} pixels do not fit {pitch_bytes} bytes",

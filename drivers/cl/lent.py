@@ -105,7 +105,7 @@ def _checked(device: ClDevice, lent: Lent) -> int:
     tables = (word(device.world, handle) for handle in (lent.pointer, device.raw.context))
     if len(set(tables)) != 1:
         raise BadArgument(
-            f"{name} is no cl_mem of {device.facts.found.platform_name}",
+            f"{name} is not a cl_mem of {device.facts.found.platform_name}",
             hint="pass its handle (pyopencl: Buffer.int_ptr), or choose its platform by CL_DEVICE",
         )
 
@@ -141,7 +141,7 @@ def _checked(device: ClDevice, lent: Lent) -> int:
 
 def _no_memory(name: str, why: str) -> BadArgument:
     return BadArgument(
-        f"{name} is no cl_mem, or it was released ({why})",
+        f"{name} is not a cl_mem, or it was released ({why})",
         hint="keep the object that has it, and pass it as owner=",
     )
 

@@ -146,7 +146,7 @@ def _dispatched(world: World, library: Library) -> dict[str, Native]:
     text = Text(b"clIcdGetPlatformIDsKHR")
     address = get(text.at)
     if not 0 < address < 1 << 64:
-        raise NotFound(f"{library.name} is no vendor's OpenCL library", hint="update it")
+        raise NotFound(f"{library.name} is not a vendor's OpenCL library", hint="update it")
     platforms = world.function(address, 3)
     count, first = Words([0]), Words([0])
     if platforms(1, first.at, count.at) & 0xFFFFFFFF or not first.words[0]:

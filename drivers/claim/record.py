@@ -76,7 +76,7 @@ def boot_id(world: World) -> str:
     """What differs from boot to boot; bindings are lost with it."""
     text = proc_text(world, "/proc/sys/kernel/random/boot_id").strip()
     if not _BOOT_ID(text):
-        raise MalformedInput("/proc/sys/kernel/random/boot_id is no boot id")
+        raise MalformedInput("/proc/sys/kernel/random/boot_id is not a boot id")
     return text
 
 
@@ -114,7 +114,7 @@ def load(state: StateStore, address: str) -> Record | None:
     except (ValueError, RecursionError) as error:
         raise _malformed(where, "it is no JSON") from error
     if not isinstance(fields, dict) or fields.pop("version", None) != VERSION:
-        raise _malformed(where, f"it is no record of version {VERSION}")
+        raise _malformed(where, f"it is not a record of version {VERSION}")
     return _checked(fields, address, where)
 
 

@@ -38,7 +38,7 @@ def word(device: Owner, value: object) -> int:
 def copy_va(device: Owner, buffer: object, nbytes: int, *, write: bool) -> int:
     """The address of a buffer that `nbytes` fit in. Raises: BadArgument, UseAfterFree."""
     if not isinstance(buffer, CpuBuffer):
-        raise BadArgument(f"{buffer!r} is no buffer to copy", hint="pass a buffer")
+        raise BadArgument(f"{buffer!r} is not a buffer to copy", hint="pass a buffer")
     va = word(device, buffer)
     launches.check_copy(buffer, nbytes, write=write)
     return va

@@ -273,7 +273,7 @@ class CpuDevice:
     def signal_word(self, signal: Signal) -> int:
         """The address of a live signal of this device. Raises: BadArgument, UseAfterFree."""
         if not isinstance(signal, CpuSignal) or signal.device is not self:
-            raise BadArgument(f"{signal!r} is no signal of {self.name}", hint="use new_signal()")
+            raise BadArgument(f"{signal!r} is not a signal of {self.name}", hint="use new_signal()")
         return signal.gpu_va
 
     def check_alive(self, things: Sequence[object]) -> None:

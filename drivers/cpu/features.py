@@ -135,7 +135,7 @@ def allowed_cpus(status: str) -> int:
     for part in found[1].split(","):
         bounds = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", part)
         if bounds is None or int(bounds[2] or bounds[1]) < int(bounds[1]):
-            raise MalformedInput(f"Cpus_allowed_list: {found[1][:40]!r} is no list of CPUs")
+            raise MalformedInput(f"Cpus_allowed_list: {found[1][:40]!r} is not a list of CPUs")
         count += int(bounds[2] or bounds[1]) - int(bounds[1]) + 1
     if count > _MAX_CPUS:
         raise MalformedInput(f"Cpus_allowed_list names {count} CPUs")

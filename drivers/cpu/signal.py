@@ -77,7 +77,7 @@ class CpuSignal:
     def set(self, value: int) -> None:
         """Host-side signal. Raises: BadArgument (a ValueError) when `value` would decrease."""
         if type(value) is not int or not 0 <= value <= packets.MAX_WORD:
-            raise BadArgument(f"{value!r} is no signal value", hint="pass 0 ... 2**64 - 1")
+            raise BadArgument(f"{value!r} is not a signal value", hint="pass 0 ... 2**64 - 1")
         with self._device.host_lock:
             va = self._check()
             if value < self._words[0]:

@@ -106,7 +106,7 @@ class Workers:
         Raises: BadArgument; Hang when one does not stop; DeviceError when one does not start.
         """
         if type(count) is not int or not 1 <= count <= MAX_THREADS:
-            raise BadArgument(f"{count!r} is no number of threads", hint=f"1 ... {MAX_THREADS}")
+            raise BadArgument(f"{count!r} is not a number of threads", hint=f"1 ... {MAX_THREADS}")
         self.stop()
         self.wanted, self._started = count, False
         self.reserve(0)

@@ -150,7 +150,7 @@ class CudaDevice:
         """Of a side of a copy, of any open CUDA device. Raises: BadArgument, UseAfterFree."""
         buffer = self.peers.copied(value) if isinstance(value, CudaBuffer) else None
         if buffer is None:
-            raise BadArgument(f"{value!r:.80} is no buffer to copy", hint="pass a buffer")
+            raise BadArgument(f"{value!r:.80} is not a buffer to copy", hint="pass a buffer")
         launches.check_copy(buffer, nbytes, write=write)
         return Place(buffer.block.gpu_va, buffer.device.context.handle)
 

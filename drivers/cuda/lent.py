@@ -54,7 +54,7 @@ def borrow(device: CudaDevice, lent: Lent) -> tuple[CudaBuffer, int]:
         name = f"{lent.address:#x}"
         if not kind:
             raise BadArgument(
-                f"{name} is no address that CUDA knows",
+                f"{name} is not an address that CUDA knows",
                 hint="pass a device pointer (torch: data_ptr() of a tensor on cuda) and owner=",
             )
         if kind != abi.MEMORYTYPE_DEVICE:
@@ -91,7 +91,7 @@ def _borrow_pages(device: CudaDevice, lent: Lent) -> tuple[CudaBuffer, int]:
     start, size = lent.bounds or (lent.address, lent.nbytes)
     if first < start or first + nbytes > start + size:
         raise Unsupported(
-            f"{lent.nbytes} bytes at {lent.address:#x} are no whole pages of {_PAGE_BYTES} bytes",
+            f"{lent.nbytes} bytes at {lent.address:#x} are not whole pages of {_PAGE_BYTES} bytes",
             hint="share memory of mmap and pass it as owner=, or copy the elements: "
             f"asarray(..., device={device.name!r})",
         )

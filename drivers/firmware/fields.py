@@ -79,7 +79,7 @@ class Table:
         found: dict[str, str] = {}
         for value in self._items(key):
             if not isinstance(value, list) or len(value) != len(("old", "new")):
-                raise self.fail(f"{key!r} is no list of pairs")
+                raise self.fail(f"{key!r} is not a list of pairs")
             old, new = (self._checked(key, name, rule) for name in value)
             if found.setdefault(old, new) != new:
                 raise self.fail(f"{key!r} replaces {old} twice")

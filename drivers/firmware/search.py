@@ -95,7 +95,7 @@ def by_name(manifest: Manifest, named: Iterable[str]) -> dict[str, str]:
             name = name.removesuffix(suffix)
         if name not in manifest.files or found.setdefault(name, path) != path:
             raise BadChoice(
-                f"{path} is no firmware file that a known GPU takes, or names one a second time",
+                f"{path} is not a firmware file that a known GPU takes, or names one a second time",
                 hint="`python -m drivers.firmware` lists the names",
             )
     return found

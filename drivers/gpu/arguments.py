@@ -34,7 +34,7 @@ def word(device: Owner, value: object) -> int:
 def copy_va(device: Owner, buffer: object, nbytes: int, *, write: bool) -> int:
     """The address of a buffer that `nbytes` fit in."""
     if not isinstance(buffer, GpuBuffer):
-        raise BadArgument(f"{buffer!r} is no buffer to copy", hint="pass a buffer")
+        raise BadArgument(f"{buffer!r} is not a buffer to copy", hint="pass a buffer")
     va = word(device, buffer)
     launches.check_copy(buffer, nbytes, write=write)
     return va
@@ -43,7 +43,7 @@ def copy_va(device: Owner, buffer: object, nbytes: int, *, write: bool) -> int:
 def signal_va(device: Owner, signal: object) -> int:
     """The address of a live signal, of this device or of another one of the same process."""
     if not isinstance(signal, GpuSignal):
-        raise BadArgument(f"{signal!r} is no signal of {device.name}", hint="use new_signal()")
+        raise BadArgument(f"{signal!r} is not a signal of {device.name}", hint="use new_signal()")
     if signal.device is not device:
         if not device.iface.shares(signal.device.iface):
             raise BadArgument(f"{signal!r} belongs to {signal.device!r}", hint="use new_signal()")

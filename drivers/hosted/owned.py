@@ -81,7 +81,7 @@ def own_code(arch: str, binary: Binary, nargs: int) -> None:
     """Raises: MalformedInput where a binary's arguments are not those of its code."""
     needs = binary.resources
     if binary.entry or needs.args is None or len(needs.args) != nargs:
-        raise MalformedInput(f"{binary.name} is no code of {arch}", hint="compile it")
+        raise MalformedInput(f"{binary.name} is not code of {arch}", hint="compile it")
 
 
 def check_alive(things: Sequence[object], program: type[Loaded]) -> None:

@@ -49,6 +49,6 @@ class SysfsFiles:
         if digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS:
             return int(text.removesuffix(unit))
         if text:
-            wrong = MalformedInput(f"{text[:_SHOWN_CHARS]!a} is no number", hint="report it")
+            wrong = MalformedInput(f"{text[:_SHOWN_CHARS]!a} is not a number", hint="report it")
             self.lacking(name, wrong)
         return None

@@ -96,7 +96,7 @@ def _borrow_pages(device: MetalDevice, lent: Lent) -> tuple[MetalBuffer, int]:
     start, size = lent.bounds or (lent.address, lent.nbytes)
     if first < start or first + nbytes > start + size:
         raise Unsupported(
-            f"{lent.nbytes} bytes at {lent.address:#x} are no whole pages of {PAGESIZE} bytes",
+            f"{lent.nbytes} bytes at {lent.address:#x} are not whole pages of {PAGESIZE} bytes",
             hint="share memory of mmap and pass it as owner=, or copy the elements: "
             f"asarray(..., device={device.name!r})",
         )

@@ -36,12 +36,12 @@ def check_object(api: Api, handle: int, what: str, messages: Sequence[str], hint
     """Raises: BadArgument for a number that is no object which takes those messages."""
     name = f"{handle:#x}"
     if handle % _ALIGN or handle > _LAST_ADDRESS or not is_readable(handle, _WORD_BYTES):
-        raise BadArgument(f"{name} is no object: no readable memory is there", hint=hint)
+        raise BadArgument(f"{name} is not an object: no readable memory is there", hint=hint)
     found = api.functions["object_getClass"](handle)
     if found not in api.known_classes:
         api.known_classes = classes(api)
     if not found or found not in api.known_classes:
-        raise BadArgument(f"{name} is no object, or it was released", hint=hint)
+        raise BadArgument(f"{name} is not an object, or it was released", hint=hint)
     takes = api.functions["class_respondsToSelector"]
     lacking = [one for one in messages if not takes(found, api.selectors[one]) & _BITS8]
     if lacking:

@@ -109,7 +109,7 @@ def _launch(item: Item, number: int) -> BoundLaunch:
     """A step that launches. Raises: BadArgument."""
     program = item.program
     if not isinstance(program, NvProgram):
-        raise BadArgument(f"{program!r} is no program")
+        raise BadArgument(f"{program!r} is not a program")
     program.for_block(item.block)
     return BoundLaunch(
         kernel=program.kernel, block=item.block, grid=item.grid, args=item.values, number=number

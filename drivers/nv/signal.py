@@ -42,5 +42,5 @@ class NvSignal(GpuSignal):
 def checked_value(value: object) -> int:
     """A value that queues can compare. Raises: BadArgument."""
     if type(value) is not int or not 0 <= value <= MAX_VALUE:
-        raise BadArgument(f"{value!r} is no signal value", hint="pass 0 ... 2**63 - 1")
+        raise BadArgument(f"{value!r} is not a signal value", hint="pass 0 ... 2**63 - 1")
     return value

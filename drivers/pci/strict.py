@@ -45,7 +45,7 @@ def device_number(world: World, path: str) -> int | None:
         return None
     match = _DEVICE(text)
     if match is None:
-        raise MalformedInput(f"{path}: {text[:_SHOWN_CHARS]!r} is no device number")
+        raise MalformedInput(f"{path}: {text[:_SHOWN_CHARS]!r} is not a device number")
     return os.makedev(int(match[1]), int(match[2]))
 
 
@@ -67,7 +67,7 @@ def linked_name(world: World, path: str) -> str:
     except NotFound:
         return ""
     if not _NAME(name):
-        raise MalformedInput(f"{path} points to {name[:_SHOWN_CHARS]!r}, which is no sysfs name")
+        raise MalformedInput(f"{path} points to {name[:_SHOWN_CHARS]!r}, which is not a sysfs name")
     return name
 
 
@@ -77,5 +77,5 @@ def number_or(world: World, path: str, absent: int) -> int:
     if text is None:
         return absent
     if not _DECIMAL(text):
-        raise MalformedInput(f"{path}: {text[:_SHOWN_CHARS]!r} is no decimal number")
+        raise MalformedInput(f"{path}: {text[:_SHOWN_CHARS]!r} is not a decimal number")
     return int(text)

@@ -138,7 +138,7 @@ def _launch(device: Owner, item: Item, number: int) -> BoundLaunch:
     """A step that launches. Raises: BadArgument."""
     program = item.program
     if not isinstance(program, QcomProgram):
-        raise BadArgument(f"{program!r} is no program")
+        raise BadArgument(f"{program!r} is not a program")
     return BoundLaunch(
         chip=device.chip, kernel=program.kernel, block=item.block, grid=item.grid,
         args=item.values, number=number,

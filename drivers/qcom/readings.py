@@ -158,7 +158,7 @@ def _kgsl_chip(files: SysfsFiles) -> Chip | None:
     try:
         return chip_of(int(text, 16)) if text else None
     except ValueError:
-        files.lacking("chipid", MalformedInput(f"{text[:20]!a} is no chip id", hint="report it"))
+        files.lacking("chipid", MalformedInput(f"{text[:20]!a} is not a chip id", hint="report it"))
     except Unsupported as error:
         files.lacking("chipid", error)
     return None

@@ -50,5 +50,5 @@ def load_module(path: str) -> ModuleFunctions:
         raise NotFound(f"{path} cannot be loaded: {error}", hint="install it") from error
     ffi, lib = getattr(module, "ffi", None), getattr(module, "lib", None)
     if ffi is None or lib is None:
-        raise Unsupported(f"{path} is no module that cffi made", hint="name a C library")
+        raise Unsupported(f"{path} is not a module that cffi made", hint="name a C library")
     return ModuleFunctions(ffi, lib)

@@ -178,7 +178,7 @@ class _Conversation:
             try:
                 self._take(json.loads(line))
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-                raise MalformedInput(f"{line!r:.80} is no answer of a survey") from error
+                raise MalformedInput(f"{line!r:.80} is not an answer of a survey") from error
         return bool(lines)
 
     def _take(self, said: dict[str, Any]) -> None:

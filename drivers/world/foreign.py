@@ -87,7 +87,7 @@ class ForeignRegion:
 def _own(region: Region) -> Region:
     """The foreign object of a region. Raises: Unsupported for any other region."""
     if not isinstance(region, ForeignRegion):
-        raise Unsupported(f"{region!r} is no region of this world")
+        raise Unsupported(f"{region!r} is not a region of this world")
     return region.inner
 
 

@@ -37,7 +37,7 @@ class CLibrary:
         except (_ffi.error, TypeError) as error:
             raise BadArgument(f"{signature!r:.200} is no C function type: {error}") from error
         if kind.kind != "function":
-            raise BadArgument(f"{signature!r:.200} is no pointer to a function")
+            raise BadArgument(f"{signature!r:.200} is not a pointer to a function")
         try:
             found: Native = self._handle.load_function(kind, symbol)
         except AttributeError as error:

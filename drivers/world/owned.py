@@ -170,7 +170,7 @@ def _reported(path: str) -> Iterator[None]:
 
 
 def _not_plain(path: str) -> Denied:
-    return Denied(f"{path} is no plain file of this user", hint="remove it")
+    return Denied(f"{path} is not a plain file of this user", hint="remove it")
 
 
 class Folder:

@@ -191,5 +191,5 @@ def _owner(fd: int) -> int | None:
 
 def _checked(name: str) -> str:
     if not _NAME(name) or name.startswith("."):
-        raise BadArgument(f"{name[:40]!r} is no name of a file of ours")
+        raise BadArgument(f"{name[:40]!r} is not a name of a file of ours")
     return name

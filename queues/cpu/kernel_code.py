@@ -39,5 +39,5 @@ class CpuCode:
             return cls()
         items, long = _FORMAT.unpack(blob) if len(blob) == _FORMAT.size else (MAX_GRID + 1, 0)
         if items > MAX_GRID or long > 1:
-            raise MalformedInput(f"{binary.name}: {blob[:16]!r} is no number of items at once")
+            raise MalformedInput(f"{binary.name}: {blob[:16]!r} is not a number of items at once")
         return cls(items, bool(long))

@@ -97,7 +97,7 @@ def check_cubin(name: str, image: bytes) -> None:
             rule = f"its tables end at byte {end} of {len(image)}"
         else:
             return
-    raise MalformedInput(f"{name} is no cubin: {rule}", hint="compile it anew")
+    raise MalformedInput(f"{name} is not a cubin: {rule}", hint="compile it anew")
 
 
 def _check_apart(name: str, places: Sequence[tuple[int, int]]) -> None:

@@ -68,7 +68,7 @@ class QmdLayout:
         """The word that a field begins and ends in, at bit 0. Raises: BadArgument."""
         high, low, _ = self.place(name, index)
         if low % WORD_BITS or high // WORD_BITS != low // WORD_BITS:
-            raise BadArgument(f"QMD {self.version}: {name} is no word of its own")
+            raise BadArgument(f"QMD {self.version}: {name} is not a word of its own")
         return low // WORD_BITS
 
 

@@ -117,7 +117,7 @@ def test_our_own_dma_buf_has_one_handle(first: str) -> None:
         np.testing.assert_array_equal(copied(device, kept), DATA)
         with pytest.raises(BadArgument, match="not open"):
             device.import_dmabuf(out.fd, 0, 4, None)
-        with pytest.raises(BadArgument, match="no dma-buf"):
+        with pytest.raises(BadArgument, match="dma-buf"):
             device.import_dmabuf(device.iface.fd, 0, 4, None)
     check(not (found := machine.found()), str(found))
     nothing_left(machine.board, "a handle")

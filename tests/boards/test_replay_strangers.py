@@ -208,4 +208,4 @@ def test_what_is_neither_a_recording_nor_a_trace(
     file.write_text(text)
     check(replay.main([str(file)]) == 2)
     err = capsys.readouterr().err
-    check("is no recording and no trace" in err and "--board" not in err, err)
+    check("is neither a recording nor a trace" in err and "--board" not in err, err)

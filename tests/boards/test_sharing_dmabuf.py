@@ -240,10 +240,10 @@ def test_each_mistake_has_its_error() -> None:
         room = one.baseline()
         refused(BadArgument, "descriptor 77 is not open", dmabuf, 77, 4)
         for number in (-1, 1 << 31):
-            refused(BadArgument, "is no descriptor", dmabuf, number, 4)
-        refused(BadArgument, "is no pointer", dmabuf, True, 4)
+            refused(BadArgument, "is not a descriptor", dmabuf, number, 4)
+        refused(BadArgument, "is not a pointer", dmabuf, True, 4)
         file = one.open("/dev/kfd", 2)
-        refused(BadArgument, "no dma-buf of amdgpu", dmabuf, file, 4)
+        refused(BadArgument, "not a dma-buf of amdgpu", dmabuf, file, 4)
         one.close(file)
         buffers = one.process.memory.buffers if one.process else []
         [room_for] = [b.nbytes // 4 for b in buffers if b.kind == "VRAM" and b.maps]

@@ -131,7 +131,7 @@ def test_expressions_are_the_graphs_of_the_tensor_layer() -> None:
     "text", ["", "f17[3]", "f16[2,3] @ f16[2,3]", "f16[0]", "f16[3] + f16[4]", "open('x')", "f16"]
 )
 def test_what_is_no_expression_is_refused(text: str) -> None:
-    with pytest.raises(MalformedInput, match="no expression"):
+    with pytest.raises(MalformedInput, match="not an expression"):
         parse_expression(text)
 
 
@@ -173,7 +173,7 @@ def test_the_command_prints_each_kernel(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_the_command_refuses_what_it_does_not_know(capsys: pytest.CaptureFixture[str]) -> None:
     check(report.main(["f16[1,4096] @"]) == 1, "status")
-    check("no expression" in capsys.readouterr().err, "message")
+    check("not an expression" in capsys.readouterr().err, "message")
 
 
 @needs_libllvm

@@ -185,7 +185,7 @@ def test_mutations() -> None:
             except DeviceError as error:
                 found[type(error).__name__] += 1
             except TypeError as error:
-                check("is no dtype here" in str(error) or "byte order" in str(error), f"{error}")
+                check("is not a dtype here" in str(error) or "byte order" in str(error), f"{error}")
                 found["TypeError"] += 1
             else:
                 found["taken"] += 1

@@ -161,15 +161,15 @@ def test_each_mistake_has_its_error() -> None:
         wrong = {
             "outside of the": (BadArgument, va, (COUNT + 1,)),
             "not aligned": (BadArgument, va + 2, (4,)),
-            "no address that CUDA knows": (BadArgument, 0x1000, (4,)),
-            "is no pointer": (BadArgument, 0, (4,)),
+            "not an address that CUDA knows": (BadArgument, 0x1000, (4,)),
+            "is not a pointer": (BadArgument, 0, (4,)),
         }
         for match, (kind, pointer, shape) in wrong.items():
             with pytest.raises(kind, match=match):
                 blob(pointer, shape)
-        with pytest.raises(BadArgument, match="no address that CUDA knows"):
+        with pytest.raises(BadArgument, match="not an address that CUDA knows"):
             blob(address_of(host), (4,), owner=host)
-        with pytest.raises(Unsupported, match="no whole pages"):
+        with pytest.raises(Unsupported, match="not whole pages"):
             blob(address_of(host) + 4, (4,), owner=host, kind="address")
         with pytest.raises(Unsupported, match="shares no memory of kind 'cl_mem'"):
             blob(va, (4,), kind="cl_mem")

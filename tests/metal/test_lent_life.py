@@ -51,13 +51,13 @@ def test_each_mistake_has_its_error() -> None:
             ("outside of the 4096", handle, {"shape": 4, "strides": (-1,)}),
             ("outside of the 16", handle, {"shape": 5, "nbytes": 16}),
             ("another GPU than METAL.*name its device", elsewhere, {"shape": 4}),
-            ("is no object, or it was released.*owner=", gone, {"shape": 4}),
-            ("is no object, or it was released", at, {"shape": 4}),
+            ("is not an object, or it was released.*owner=", gone, {"shape": 4}),
+            ("is not an object, or it was released", at, {"shape": 4}),
             ("is an object, but no MTLBuffer: no -length", queue, {"shape": 4}),
             ("no readable memory is there", 24, {"shape": 4}),
             ("no readable memory is there.*storage_offset", handle + 4, {"shape": 4}),
-            ("is no object", handle + 16, {"shape": 4}),
-            ("no pointer", 0, {"shape": 4}),
+            ("is not an object", handle + 16, {"shape": 4}),
+            ("not a pointer", 0, {"shape": 4}),
         ):
             with pytest.raises(BadArgument, match=match):
                 blob(pointer, **more)
@@ -98,14 +98,14 @@ def test_pages_of_the_host() -> None:
         made = managed(x.__dlpack__(max_version=(1, 1)))
         check(int(other.lib.made_up_bytes(made.dl_tensor.data)) == at, "an MTLBuffer over them")
         for match, pointer, more in (
-            ("are no whole pages.*mmap", at + 4, {"shape": 8}),
-            ("are no whole pages", at, {"shape": 8}),
+            ("are not whole pages.*mmap", at + 4, {"shape": 8}),
+            ("are not whole pages", at, {"shape": 8}),
             ("where the process may write", at, {"shape": page, "readonly": True}),
         ):
             with pytest.raises(Unsupported, match=match):
                 blob(pointer, kind="address", **more)
         array = numbers(4)  # less than a page, wherever it begins
-        with pytest.raises(Unsupported, match="are no whole pages"):
+        with pytest.raises(Unsupported, match="are not whole pages"):
             blob(array.__array_interface__["data"][0], 4, kind="address", owner=array)
         locked = mmap.mmap(-1, page, prot=mmap.PROT_READ)
         start = np.frombuffer(locked, np.uint8).__array_interface__["data"][0]

@@ -235,7 +235,7 @@ def test_entries_that_are_no_plain_files(store: Cache, kind: str) -> None:
     path.unlink()
     ODD[kind](path)
     fresh = Cache(store.directory)
-    with pytest.warns(RuntimeWarning, match="is no plain file of this user"):
+    with pytest.warns(RuntimeWarning, match="is not a plain file of this user"):
         check(fresh.get(KEY) is None)
     plain = blob(key_of(b"b"), BINARY)
     path.with_name(f"{key_of(b'b')}.bin").write_bytes(plain)

@@ -195,16 +195,16 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
         for name in (NAME, "record", "record.new"):
             (base / "unbound" / name).unlink(missing_ok=True)
             getattr(base / "unbound" / name, kind)(victim / "file")
-        with pytest.raises(Denied, match="no plain file"):
+        with pytest.raises(Denied, match="plain file"):
             state.lock(NAME)
-        with pytest.raises(Denied, match="no plain file"):
+        with pytest.raises(Denied, match="plain file"):
             state.read("record")
         state.write("record", b"new")
         check(state.read("record") == b"new", "the link was replaced, not followed")
         check((victim / "file").read_text() == "precious", kind)
     (base / "unbound" / NAME).unlink()
     os.mkfifo(base / "unbound" / NAME, 0o600)
-    with pytest.raises(Denied, match="no plain file"):
+    with pytest.raises(Denied, match="plain file"):
         state.lock(NAME)
 
 
@@ -227,7 +227,7 @@ def test_directories_of_other_users(tmp_path: Path) -> None:
     state = LinuxState.open(str(tmp_path))
     (tmp_path / "unbound" / NAME).touch(mode=0o600)
     os.chown(tmp_path / "unbound" / NAME, 1234, -1)
-    with pytest.raises(Denied, match="no plain file"):
+    with pytest.raises(Denied, match="plain file"):
         state.lock(NAME)
 
 

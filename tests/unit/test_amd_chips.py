@@ -182,7 +182,7 @@ def test_others_are_refused_with_the_list(version: int) -> None:
 
 @pytest.mark.parametrize("version", [0, -1, 7, 9999, 91700, 90116, 1 << 31, 990000000])
 def test_numbers_that_are_no_version(version: int) -> None:
-    with pytest.raises(MalformedInput, match="no version of a chip"):
+    with pytest.raises(MalformedInput, match="not a version of a chip"):
         chip_of(version)
 
 

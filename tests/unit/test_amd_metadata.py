@@ -157,7 +157,7 @@ def test_notes_that_break_a_rule() -> None:
         ([], "0 metadata notes"),
         ([good, good], "2 metadata notes"),
         ([note(b"\x90")], "no map"),
-        ([note(mapping({"amdhsa.kernels": b"\xc0"}))], "no list"),
+        ([note(mapping({"amdhsa.kernels": b"\xc0"}))], "not a list"),
         ([note(mapping({"amdhsa.kernels": b"\x91\xc0"}))], "kernel that is no map"),
         ([note(b"\xdd" + bytes(1 << 17))], "more than"),
         ([View(bytes(good.data)[:20], "note")], "outside"),

@@ -166,7 +166,7 @@ def test_a_sensor_that_is_no_number() -> None:
     broken = {**SYSFS, f"{HWMON}/power1_average": b"3e8\n"}
     readings, lacks = sensors.read(FakeMachine(broken), FOLDER)
     check(readings.power_w is None and readings.gfx_mhz == 2124, "the others stay")
-    check("power1_average" in lacks[0] and "no number" in lacks[0], f"{lacks}")
+    check("power1_average" in lacks[0] and "not a number" in lacks[0], f"{lacks}")
 
 
 def test_tables_of_the_smu() -> None:

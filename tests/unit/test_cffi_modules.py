@@ -31,7 +31,7 @@ OTHER = "void *PyInit_another_name(void) { return 0; }"
 @pytest.mark.parametrize(
     ("name", "source", "kind", "why"),
     [
-        ("empty", EMPTY, Unsupported, "no module that cffi made"),
+        ("empty", EMPTY, Unsupported, "not a module that cffi made"),
         ("silent", SILENT, NotFound, "without raising an exception"),
         ("missing", OTHER, NotFound, "PyInit_missing"),
     ],

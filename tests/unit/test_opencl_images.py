@@ -98,9 +98,9 @@ def test_shapes_that_are_none(memory: str) -> None:
     with opencl("intel", CL_MEMORY=memory) as device:
         buffer, whole = shown(device, texels())
         shapes: list[tuple[Any, str]] = [
-            ((PIXELS, ROWS, PITCH, "rgba"), "no format"),
-            ((0, ROWS, PITCH, "rgba32float"), "no shape"),
-            ((PIXELS, 1.0, PITCH, "rgba32float"), "no shape"),
+            ((PIXELS, ROWS, PITCH, "rgba"), "not a format"),
+            ((0, ROWS, PITCH, "rgba32float"), "not a shape"),
+            ((PIXELS, 1.0, PITCH, "rgba32float"), "not a shape"),
             ((PITCH, ROWS, PITCH, "rgba32float"), "do not fit"),
             ((PIXELS, ROWS + 1, PITCH, "rgba32float"), "outside of"),
         ]

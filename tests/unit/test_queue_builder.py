@@ -144,7 +144,7 @@ def test_what_is_refused_leaves_nothing() -> None:
         with pytest.raises(BadArgument):
             call()
     one: Any = 1
-    with pytest.raises(BadArgument, match="1 is no buffer to copy"):
+    with pytest.raises(BadArgument, match="1 is not a buffer to copy"):
         queue.copy(a, one, 4)
     a.free()
     queue.submit()

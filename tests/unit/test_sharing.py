@@ -242,16 +242,16 @@ def test_each_mistake_has_its_error():
     refused(BadArgument, "outside", at, 5, "float32", "CPU", nbytes=16)
     refused(BadArgument, "outside", at, 1 << 62, "float32", "CPU")
     refused(BadArgument, "not aligned to 4", at + 2, 4, "float32", "CPU", owner=array)
-    refused(BadArgument, "no pointer", 0, 4, "float32", "CPU")
-    refused(BadArgument, "no pointer", -8, 4, "float32", "CPU")
-    refused(BadArgument, "no pointer", 1 << 64, 4, "float32", "CPU")
-    refused(BadArgument, "'abc' is no pointer", "abc", 4, "float32", "CPU", nbytes=8)
+    refused(BadArgument, "not a pointer", 0, 4, "float32", "CPU")
+    refused(BadArgument, "not a pointer", -8, 4, "float32", "CPU")
+    refused(BadArgument, "not a pointer", 1 << 64, 4, "float32", "CPU")
+    refused(BadArgument, "'abc' is not a pointer", "abc", 4, "float32", "CPU", nbytes=8)
     refused(BadArgument, "2 strides of 1 axes", at, 4, "float32", "CPU", (1, 1))
     refused(Unsupported, r"overlap.*make the array contiguous", at, (3, 3), "float32", "CPU",
             (1, 1), owner=array)  # fmt: skip
     refused(ValueError, "negative", at, -4, "float32", "CPU")
     refused(TypeError, "complex64.*convert to one of", at, 4, "complex64", "CPU")
-    refused(TypeError, "is no dtype here", at, 4, None, "CPU")
+    refused(TypeError, "is not a dtype here", at, 4, None, "CPU")
     refused(Unsupported, "only address", at, 4, "float32", "CPU", kind="cl_mem")
     refused(NotFound, "kgsl", at, 4, "float32", "QCOM")
     check(xp.from_blob(at, (0, 5), "float32", "CPU").shape == (0, 5), "no memory is needed")
@@ -322,7 +322,7 @@ def test_dtypes_by_the_names_of_others():
             xp.dtype_from(foreign)
     check(xp.dtype_from(np.dtype("|u1")) is xp.uint8, "one byte has no order")
     for wrong in ("torch.qint8", "float8_e4m3fn", np.complex64, object(), 3):
-        with pytest.raises(TypeError, match="is no dtype here"):
+        with pytest.raises(TypeError, match="is not a dtype here"):
             xp.dtype_from(wrong)
 
 

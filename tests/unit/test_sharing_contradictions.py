@@ -55,10 +55,10 @@ def test_a_capsule_of_another_device_than_its_producer_named(said: tuple[int, in
 
 @pytest.mark.parametrize("named", [("a",), None, (1, 0, 0), (1.0, 0), "10", 1, (CPU, None)])
 def test_devices_that_are_no_pair(named: object) -> None:
-    refused_once(liar(named), r"no pair of numbers such as \(1, 0\)")
+    refused_once(liar(named), r"pair of numbers such as \(1, 0\)")
     if named is not None:
         for name in ("dl_device", "max_version"):
-            with pytest.raises(BufferError, match=f"{name} is .* no pair of numbers"):
+            with pytest.raises(BufferError, match=f"{name} is .* pair of numbers"):
                 xp.ones(2, device="CPU").__dlpack__(**{name: named})
 
 

@@ -90,7 +90,7 @@ def test_bfloat16_and_empty_and_rank_0():
 
 
 REFUSED = {
-    "complex": ({"dtype": (5, 64, 1)}, "DLPack's complex of 64 bits is no dtype here"),
+    "complex": ({"dtype": (5, 64, 1)}, "DLPack's complex of 64 bits is not a dtype here"),
     "float8": ({"dtype": (10, 8, 1)}, "float8_e4m3fn of 8 bits"),
     "float4": ({"dtype": (17, 4, 1)}, "float4_e2m1fn of 4 bits"),
     "lanes": ({"dtype": (2, 32, 4)}, "4 lanes"),

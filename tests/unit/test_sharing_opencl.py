@@ -273,10 +273,10 @@ def test_each_mistake_has_its_error(platform: str, settings: dict[str, str]) -> 
             ("outside of 4096", handle, {"shape": 4, "strides": (-1,)}),
             ("outside of the 16", handle, {"shape": 5, "nbytes": 16}),
             ("another context.*native_handles", foreign, {"shape": 4}),
-            ("is no cl_mem of", array.__array_interface__["data"][0], {"shape": 4}),
-            ("is no cl_mem, or it was released", other.context, {"shape": 4}),
+            ("is not a cl_mem of", array.__array_interface__["data"][0], {"shape": 4}),
+            ("is not a cl_mem, or it was released", other.context, {"shape": 4}),
             ("no readable memory", 24, {"shape": 4}),
-            ("no pointer", 0, {"shape": 4}),
+            ("not a pointer", 0, {"shape": 4}),
         ):
             with pytest.raises(BadArgument, match=match):
                 blob(pointer, **more)

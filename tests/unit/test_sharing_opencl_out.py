@@ -69,7 +69,7 @@ def test_a_released_cl_mem(platform: str) -> None:
     with client(platform) as other:
         handle = other.buffer(numbers())
         other.release(handle)
-        with pytest.raises(BadArgument, match="is no cl_mem"):
+        with pytest.raises(BadArgument, match="is not a cl_mem"):
             xp.from_blob(handle, 4, "float32", "CL")
 
 

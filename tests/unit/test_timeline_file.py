@@ -79,15 +79,15 @@ def test_what_is_no_plain_file_is_refused(tmp_path: Path, path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("kept")
     path.symlink_to(victim)
-    with pytest.raises(Denied, match="no plain file"):
+    with pytest.raises(Denied, match="plain file"):
         TimelineFile(str(path))
     path.unlink()
     os.link(victim, path)
-    with pytest.raises(Denied, match="no plain file"):
+    with pytest.raises(Denied, match="plain file"):
         TimelineFile(str(path))
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(Denied, match="no plain file"):
+    with pytest.raises(Denied, match="plain file"):
         TimelineFile(str(path))
     with pytest.raises(BadArgument, match="No such file"):
         TimelineFile(str(tmp_path / "nowhere" / "out.json"))

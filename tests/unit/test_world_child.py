@@ -121,7 +121,7 @@ def test_an_interpreter_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> No
 )
 def test_a_line_that_is_no_answer(line: bytes) -> None:
     talk = child._Conversation(Answers(), None)
-    with pytest.raises(MalformedInput, match="is no answer"):
+    with pytest.raises(MalformedInput, match="is not an answer"):
         talk._answer(line + b"\n")
 
 

@@ -106,7 +106,7 @@ class Descriptor:
         if mode < IMMEDIATE_MODE:
             index = insn.srcs[-1]
             if index.kind is not Kind.GPR or index.half == is_bindless(mode):
-                raise refused(f"{insn.op}: the index is no register of this mode")
+                raise refused(f"{insn.op}: the index is not a register of this mode")
             return word | put(f"{insn.op}: index", index.number, 21, 28)
         if mode == _A1_IMMEDIATE:
             index_value = insn.fields.get("index", 0)

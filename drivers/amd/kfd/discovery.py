@@ -84,7 +84,7 @@ def _bases(world: World, path: str) -> tuple[int, ...]:
     if len(words) != count or count > MAX_BASES:
         raise malformed(f"{path}/base_addr", f"{len(words)} addresses, not {count}")
     if not all(re.fullmatch(r"0x[0-9a-fA-F]{1,16}", word) for word in words):
-        raise malformed(f"{path}/base_addr", "an address is no hex number")
+        raise malformed(f"{path}/base_addr", "an address is not a hex number")
     return tuple(int(word, 16) for word in words)
 
 

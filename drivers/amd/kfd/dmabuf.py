@@ -81,7 +81,7 @@ def _checked_size(gpu: Gpu, own: int, fd: int) -> int:
         if errno_of(error) != errno.EINVAL:
             raise
         raise BadArgument(
-            f"descriptor {fd} is no dma-buf of amdgpu",
+            f"descriptor {fd} is not a dma-buf of amdgpu",
             hint="export one there (EXPORT_DMABUF, DRM PRIME), or copy the memory through the host",
         ) from error.__cause__
     kind = AllocFlag(info.flags) & _KINDS

@@ -82,7 +82,7 @@ def _add(found: Properties, where: str, line: str) -> None:
     if match is None:
         name = _NAME.match(line)
         if name is not None:
-            rule = f"{where}, {line[:_SHOWN_CHARS]!r}, is no name and number"
+            rule = f"{where}, {line[:_SHOWN_CHARS]!r}, is not a name and number"
             found.wrong.setdefault(name[0], rule)
         return
     key, value = match[1], int(match[2])

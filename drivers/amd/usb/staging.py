@@ -135,7 +135,7 @@ class SramStaging:
         self._enter(ring)
         self._reach(ring, self._mark, wait)
         if not isinstance(ring, SdmaRing):
-            raise BadArgument(f"{ring.name} is no copy engine's", hint="use copy_queue()")
+            raise BadArgument(f"{ring.name} is not a copy engine's", hint="use copy_queue()")
         return ring
 
     def _put(self, ring: SdmaRing, dst_va: int, part: memoryview) -> None:

@@ -67,7 +67,7 @@ def wrap(gpu: Gpu, cpu_va: int, nbytes: int, name: str) -> KgslMemory:
 def import_dmabuf(gpu: Gpu, fd: int, first: int, nbytes: int) -> KgslMemory:
     """A dma-buf, of which `nbytes` from `first` on are used. Raises: BadArgument."""
     if not 0 <= fd < _FD_LIMIT:
-        raise BadArgument(f"{fd} is no descriptor", hint="pass its number")
+        raise BadArgument(f"{fd} is not a descriptor", hint="pass its number")
     wanted = ObjectImport(priv_len=_DESCRIPTOR.size, type=USER_MEM_DMABUF)
     try:
         held, _ = _imported(gpu, wanted, _DESCRIPTOR.pack(fd), f"dma-buf {fd}")

@@ -48,7 +48,9 @@ def size_of(world: World, fd: int) -> int:
         raise BadArgument(f"descriptor {fd} is not open", hint="pass an open one") from error
     size = dict(fields(text)).get("size", "").strip()
     if not _NUMBER(size):
-        raise BadArgument(f"descriptor {fd} is no dma-buf", hint="export one, or copy the memory")
+        raise BadArgument(
+            f"descriptor {fd} is not a dma-buf", hint="export one, or copy the memory"
+        )
     if not 0 < int(size) < _MOST_BYTES or int(size) % PAGE_BYTES:
         raise MalformedInput(f"{path}: a dma-buf of {size} bytes")
     return int(size)

@@ -311,18 +311,18 @@ def _tell(what: str, request: Request, value: int, index: int, data: bytes = b""
 def _config(bus: int, function: int, off: int) -> int:
     """Bus, function of device 0, and register, as config packets have them. src: PCIe 2.2.7"""
     if off % _DWORD or not 0 <= off < 1 << 12:
-        raise BadArgument(f"{off:#x} is no dword of config space", hint="0 to 0xffc, in fours")
+        raise BadArgument(f"{off:#x} is not a dword of config space", hint="0 to 0xffc, in fours")
     return bus << 24 | function << 16 | off
 
 
 def _whole(address: int) -> int:
     if address % _DWORD:
-        raise BadArgument(f"{address:#x} is no dword", hint="use byte enables within one dword")
+        raise BadArgument(f"{address:#x} is not a dword", hint="use byte enables within one dword")
     return address
 
 
 def _dwords(address: int, nbytes: int) -> int:
     _whole(address)
     if nbytes % _DWORD or not 0 < nbytes // _DWORD <= _MOST_DWORDS:
-        raise BadArgument(f"{nbytes} bytes are no stream of dwords", hint="send fours of bytes")
+        raise BadArgument(f"{nbytes} bytes are not a stream of dwords", hint="send fours of bytes")
     return nbytes // _DWORD

@@ -111,7 +111,7 @@ def _inspected(world: World, address: str, ids: tuple[int, int]) -> Enclosure:
 def _number(world: World, path: str) -> int:
     text = read_text(world, path)
     if not _NUMBER.fullmatch(text):
-        raise MalformedInput(f"{path}: {text[:20]!r} is no number of a USB device")
+        raise MalformedInput(f"{path}: {text[:20]!r} is not a number of a USB device")
     return int(text)
 
 
