@@ -15,6 +15,7 @@ from compilers.families import family_of, toolchain_of
 from compilers.family import Toolchain
 from drivers.base import forks
 from drivers.base.contracts import Arg, Binary, Resources
+from drivers.base.imports import check_imports
 
 if TYPE_CHECKING:
     from compilers.ir import Kernel
@@ -26,6 +27,7 @@ def build(kernel: Kernel, compiler: str, arch: str, features: frozenset[str]) ->
     `resources` of a GPU's binary are those of its code object and `block`, lanes of a workgroup.
     Raises: CompileError; Unsupported for an unknown compiler or arch.
     """
+    check_imports()
     source = toolchain_of(compiler, arch).render(kernel, arch, features)
     binary = compile_source(source, kernel.name, compiler, arch, features)
     if kernel.block:
@@ -53,6 +55,7 @@ def compile_source(
     store: cache.Cache | None = None,
 ) -> Binary:
     """Source text of one compiler to a Binary, from the cache where it has it."""
+    check_imports()
     toolchain = toolchain_of(compiler, arch)
     store = cache.default() if store is None else store
     facts = (_identity(toolchain), compiler, arch, " ".join(sorted(features)), name, source)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final
 
+from drivers.base.imports import check_imports
 from drivers.base.kernel_driver import KernelDriver
 
 
@@ -143,6 +144,7 @@ class Kind:
 
 def named(place: str) -> Any:
     """The object that "module:function" names."""
+    check_imports()
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)
 

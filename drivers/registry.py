@@ -11,6 +11,7 @@ from typing import cast
 from drivers.base import forks
 from drivers.base.contracts import Device, Firmware, World
 from drivers.base.errors import Unsupported
+from drivers.base.imports import check_imports
 from drivers.base.pci import StateStore
 from drivers.choice import choose, split_name
 from drivers.kinds import BEST_FIRST, BY_NAME, named
@@ -49,6 +50,7 @@ def open_device(
             f"{kind.name} ({kind.title}): no driver is written yet; it will need {kind.needs}",
             hint=f"Use {written}; python -m drivers.probe lists every kind",
         )
+    check_imports()
     with forks.postponed(), ExitStack() as undo:
         machine = this_machine() if world is None else world
         more = {} if state is None else {"state": state}

@@ -27,6 +27,7 @@ from compilers.plan.signature import Signature, signature
 from drivers.base import forks
 from drivers.base.contracts import Buffer, Device, World
 from drivers.base.errors import BadArgument, BadChoice, Busy, Denied, NotFound, Unsupported
+from drivers.base.imports import check_imports
 from drivers.choice import split_name
 from drivers.default import Default, chosen, settle
 from drivers.listing import openable
@@ -190,6 +191,7 @@ def realize(nodes: Sequence[Node], name: str) -> None:
 
 
 def _prepare(run: Runtime, key: Signature) -> Executable:
+    check_imports()
     make_room(run.executables, MAX_PLANS)
     with forks.postponed():
         executable = run.executables.get(key)
