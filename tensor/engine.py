@@ -138,7 +138,7 @@ def on_machine(world: World) -> Iterator[None]:
             _runtimes.update(kept)
             _here.world, _here.default = before
         for made in opened:
-            atexit.unregister(made.close)
+            atexit.unregister(made.end)
             made.close()
 
 

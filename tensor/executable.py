@@ -18,6 +18,7 @@ from compilers.plan import schedule as sched
 from compilers.plan.signature import Signature, rebuild
 from drivers.base import forks
 from drivers.base.contracts import Buffer, Device, Program, World
+from drivers.base.exits import end_quietly
 from drivers.choice import choose
 
 __all__ = ["Executable", "Launch", "LentStorage", "Recording", "Reuse", "Runtime", "Storage"]
@@ -208,7 +209,7 @@ class Runtime:
         choice = choose(os.environ, name)
         device = drivers.open(name, world=world, firmware=firmware)
         runtime = cls(name, device, choice.compiler or device.compilers[0])
-        atexit.register(runtime.close)
+        atexit.register(runtime.end)
         return runtime
 
     def compile(self, key: Signature) -> Executable:
@@ -222,6 +223,11 @@ class Runtime:
             program = self.device.load(binary)
             launches.append(Launch(program, step.values, step.kernel.grid, dead))
         return Executable(self, plan, launches)
+
+    def end(self) -> None:
+        """At exit, when daemon threads may still compute."""
+        end_quietly()
+        self.close()
 
     def close(self) -> None:
         """Close the device, with its buffers and programs."""

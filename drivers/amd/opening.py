@@ -13,6 +13,7 @@ from drivers.amd.iface import Iface
 from drivers.amd.kfd.iface import open_kfd
 from drivers.base.contracts import Firmware, World
 from drivers.base.errors import during
+from drivers.base.exits import end_quietly
 from drivers.base.pci import StateStore
 from drivers.base.undo import Undo, run_all, whole
 from drivers.choice import Choice
@@ -73,6 +74,7 @@ def _close_at_exit(device: AmdDevice) -> None:
 
 
 def _close_all() -> None:
+    end_quietly()
     run_all([device.close for device in _bare])
 
 
