@@ -58,9 +58,8 @@ def _methods(device: Device, tracer: Tracer) -> dict[str, Callable[..., Any]]:
             own_out(dst, src)
 
     def synchronize(*args: float, **kwargs: float) -> None:
-        last = tracer.last()
         own_synchronize(*args, **kwargs)
-        tracer.synchronized(last)
+        tracer.synchronized()
 
     def close() -> None:
         try:

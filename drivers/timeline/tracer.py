@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from threading import RLock, get_ident
-from typing import Final, TypeAlias
+from typing import Final
 
 from drivers.base import forks
 from drivers.base.contracts import Device, World
@@ -17,7 +17,6 @@ from drivers.timeline.clock import NS
 from drivers.timeline.file import Event, Facts, TimelineFile, complete, titled
 from drivers.timeline.tracks import Stamps, Submission, Track
 
-Last: TypeAlias = "list[Submission | None]"
 MOST_STAMPS: Final = 4096
 """Steps outside of graphs that have signals at one time; any more have no times."""
 MOST_EVENTS: Final = 256
@@ -140,17 +139,10 @@ class Tracer:
             self._written_s = self.world.monotonic_s()
             self.file.write(events)
 
-    def last(self) -> Last:
-        """The last work that is under way on each track."""
-        with self.lock:
-            return [track.under_way[-1] if track.under_way else None for track in self.tracks]
-
-    def synchronized(self, last: Last) -> None:
-        """The device is idle since; `last` was under way before. What has not ended never will."""
+    def synchronized(self) -> None:
+        """The device was idle: write what has ended, and compare the clocks now and then."""
         with self.lock:
             self.collect()
-            for track, work in zip(self.tracks, last, strict=True):
-                track.give_up(work)
             self.flush()
             if self.world.monotonic_s() > self.compute.clock.read_s + COMPARE_S:
                 self._compare_again()

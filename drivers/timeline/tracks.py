@@ -83,8 +83,8 @@ class Track:
                 return
             yield self.under_way.popleft()
 
-    def give_up(self, last: Submission | None) -> None:
-        """Everything up to `last` that is still under way will never end: a fault stopped it."""
+    def give_up(self, last: Submission) -> None:
+        """Wait no more for anything up to `last`: a fault may have stopped it."""
         if last not in self.under_way:
             return
         for _ in range(len(self.under_way)):

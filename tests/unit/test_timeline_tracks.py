@@ -169,7 +169,7 @@ def test_clocks_are_compared_again_where_nothing_is_under_way(
         waits = device.new_signal()
         device.compute_queue().wait(waits, 1).exec(program, args, GRID).submit()
         tracer = device.compute_queue()._tracer
-        tracer.synchronized([None, None])
+        tracer.synchronized()
         check(track.clock.read_s == seen[-1], "not beside work")
         waits.set(1)
     check(len(slices(path)) == 4 and not notes(path), f"{slices(path)}")
@@ -185,3 +185,20 @@ def test_what_is_no_memory_is_refused_as_ever(tmp_path: Path) -> None:
         ):
             with pytest.raises(BadArgument):
                 call()
+
+
+def test_a_replay_does_not_wait_for_ever_for_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "out.json"
+    monkeypatch.setattr(tracing, "REPLAY_S", 0.01)
+    with traced(path) as device:
+        program, args = operands(device)
+        gate = device.new_signal()
+        graph = device.compute_queue().exec(program, args, GRID).bind()
+        device.compute_queue().wait(gate, 1).submit()
+        for _ in range(2):
+            graph.replay()
+        gate.set(1)
+        device.synchronize()
+    check(len(slices(path)) == 1 and notes(path) == ["1 steps without times"], f"{notes(path)}")
