@@ -156,7 +156,7 @@ def sensors(world: Failing) -> object:
 
 
 def bus(world: Failing) -> object:
-    run(CHECKS, world, {"HOME": "/etc"})
+    run({"gpus": CHECKS["gpus"]}, world, {})
     return ([one for one in pci_gpus(world) if one.address == B],
             [one for one in gpus(world) if one.address == B])  # fmt: skip
 
