@@ -109,7 +109,7 @@ class Tracer:
         """It was handed to the track's queue."""
         with self.lock:
             track.under_way.append(work)
-            if len(track.under_way) >= MOST_EVENTS:
+            if len(track.under_way) >= MOST_EVENTS or self._late:
                 self.collect()
 
     def wait_for(self, track: Track, work: Submission) -> None:
@@ -128,9 +128,13 @@ class Tracer:
             for work in track.finished():
                 self._events += track.events(work, self.pid)
                 work.over(work)
-        late = self.world.monotonic_s() > self._written_s + FLUSH_S
-        if len(self._events) >= MOST_EVENTS or late:
+        if len(self._events) >= MOST_EVENTS or self._late:
             self.flush()
+
+    @property
+    def _late(self) -> bool:
+        """Whether the last write was some time ago."""
+        return self.world.monotonic_s() > self._written_s + FLUSH_S
 
     def flush(self) -> None:
         """Write what has ended."""

@@ -202,3 +202,15 @@ def test_a_replay_does_not_wait_for_ever_for_the_one_before(
         gate.set(1)
         device.synchronize()
     check(len(slices(path)) == 1 and notes(path) == ["1 steps without times"], f"{notes(path)}")
+
+
+def test_events_are_written_without_a_synchronize(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "out.json"
+    monkeypatch.setattr(tracing, "FLUSH_S", -1.0)
+    with traced(path) as device:
+        program, args = operands(device)
+        for number in range(3):
+            device.launch(program, args, 2)
+            check(len(slices(path)) == number + 1, f"{slices(path)}")
