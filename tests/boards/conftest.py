@@ -4,4 +4,4 @@ from __future__ import annotations
 
 import os
 
-os.environ["COLUMNS"] = "100"
+os.environ.update(COLUMNS="100")
