@@ -143,6 +143,19 @@ def test_event_calls_are_checked() -> None:
     fails(errno.ENOSPC, driver.call, "create_event", 0, 0, 0, 1)
 
 
+def test_two_interrupts_may_find_one_written_slot() -> None:
+    driver = Driver()
+    events = Waiting(driver)
+    first, second = events.create(0), events.create(0)
+    page, host = words(events.page.region).view(np.uint64), driver.device().host
+    page[first] = first
+    host.interrupt(first)
+    host.interrupt(first)
+    check(not driver.world.violations, "the first interrupt acknowledged both")
+    host.interrupt(second)
+    check(driver.world.violations[-1].kind == "interrupt of no event", "its slot was never written")
+
+
 def test_an_event_page_comes_before_the_first_signal_event() -> None:
     driver = Driver()
     events = Waiting(driver)

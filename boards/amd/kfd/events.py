@@ -41,6 +41,8 @@ class Event:
     age: int = 1
     data: bytes = b""
     waiters: list[Waiter] = field(default_factory=list)
+    acknowledged: bool = False
+    """Whether an interrupt has found its slot written."""
 
     def set(self) -> None:
         """src: set_event()"""
@@ -144,7 +146,11 @@ class Events:
             event.signaled = False
 
     def interrupt(self, context_id: int) -> bool:
-        """src: kfd_signal_event_interrupt(). Returns whether anything was set."""
+        """src: kfd_signal_event_interrupt(). Returns whether it belongs to an event.
+
+        Two queues may write one slot before the first interrupt is handled, which acknowledges
+        both. The second finds nothing, and the kernel goes on. The first of an event finds it.
+        """
         if self._slots is None:
             return False
         event = None
@@ -153,8 +159,10 @@ class Events:
         found = [event] if event is not None else self._signaled()
         for one in found:
             self._slots[one.event_id] = _UNSIGNALED
+            one.acknowledged = True
             one.set()
-        return bool(found)
+        named = self._events.get(context_id)
+        return bool(found) or (named is not None and named.acknowledged)
 
     def _signaled(self) -> list[Event]:
         """The kernel's search through all slots when an id says nothing."""
