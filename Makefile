@@ -110,8 +110,8 @@ torch: $(VENV)/torch.stamp
 
 # What needs no device and no time, also the tests that read texts, names and data files.
 TEXTS := $(addprefix tests/unit/test_,architecture_page.py document_prose.py documents.py \
-	environment_page.py families.py import_circles.py names_in_texts.py no_side_effects.py no_unbounded_loops.py project.py \
-	vendor_code.py vendor_names.py) tests/abi/test_generators.py
+	environment_page.py families.py import_circles.py names_in_texts.py no_side_effects.py \
+	no_unbounded_loops.py project.py vendor_code.py vendor_names.py) tests/abi/test_generators.py
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -214,7 +214,7 @@ def test_what_cannot_be_recorded(
     output: list[Any] = ["-o", str(tmp_path / "r"), "--board"]
     check(record.main([*output, "gfx1100", str(tmp_path / "gone.py")]) == 2)
     check("gone.py" in capsys.readouterr().err)
-    with pytest.raises(SystemExit, match="^2$"):  # as argparse ends
+    with pytest.raises(SystemExit, match=r"^2$"):  # as argparse ends
         record.main([*output, "gfx1", str(ROOT / "examples/add.py")])
     check("gfx1100" in capsys.readouterr().err, "the boards there are")
     monkeypatch.setenv("DEV", "CPU")
