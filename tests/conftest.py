@@ -36,6 +36,7 @@ def kernel_cache() -> str:
 
 
 os.environ["UNBOUND_CACHE"] = kernel_cache()
+os.environ["COLUMNS"] = "100"  # of commands' reports: xdist gives its workers 80
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job has it so
     signal.signal(signal.SIGINT, signal.default_int_handler)
 ANY_SPEED = [HealthCheck.too_slow]
