@@ -18,8 +18,10 @@ from boards.usbredir import server as usb_server
 from boards.usbredir.link import Link as UsbLink
 from boards.vfio_user.command import listen
 from boards.vfio_user.link import Link
+from boards.vfio_user.server import MOST_IN_A_ROW, Server
 from boards.vfio_user.stream import FULL_BYTES, STALL_S, BrokenLink, Stream
-from tests.boards.test_usbredir import BULK, CONTROL, GREETING, OK, Client, Echo, served
+from boards.vfio_user.wire import Message
+from tests.boards.test_usbredir import BULK, CONTROL, GREETING, OK, RESET, Client, Echo, served
 from tests.boards.vfu_toy import HEADER, Toy
 from tests.boards.vfu_toy import served as vfio_served
 from tests.support import check
@@ -203,27 +205,17 @@ def test_the_card_works_while_half_a_packet_is_there() -> None:
 
 
 def test_the_card_works_while_a_client_floods() -> None:
-    """Requests without end, whose answers the client takes."""
+    """A thousand packets are there at once."""
     counted: list[int] = []
-    theirs, thread = usb_session(counted)
-    theirs.sendall(GREETING)
-    request = struct.pack("<IIQ", 6, 1, 5) + b"\1"
-    over = threading.Event()
-
-    def flood() -> None:
-        for _ in range(TURNS):
-            if over.is_set():
-                return
-            theirs.sendall(request * 20)
-            theirs.recv(1 << 20)
-
-    flooding = threading.Thread(target=flood)
-    pumps(counted, flooding.start)
-    over.set()
-    flooding.join(LIMIT_S)
+    ours, theirs = pair()
+    link = UsbLink(ours)
+    passes = usb_server.Server(Echo(), lambda: bool(counted.append(1)))
+    theirs.sendall(GREETING + struct.pack("<IIQ", RESET, 0, 5) * 1000)
+    theirs.shutdown(socket.SHUT_WR)
+    check(command._session(passes, link, None) == "the client left")
+    check(len(counted) >= 1000 // command.MOST_IN_A_ROW, f"pumped {len(counted)} times")
+    link.close()
     theirs.close()
-    thread.join(LIMIT_S)
-    check(not thread.is_alive() and not flooding.is_alive())
 
 
 class Source(Echo):
@@ -310,3 +302,38 @@ def test_the_gpu_works_while_half_a_message_is_there() -> None:
     with vfio_served(Working()) as bench:
         pumps(counted, lambda: bench.client.socket.sendall(b"half"))
     check("left after 4 of 16" in bench.ended[0], bench.ended[0])
+
+
+class Flooding:
+    """A link on which there is always one more command, up to the thousandth."""
+
+    def __init__(self) -> None:
+        self.left, self.gone = 1000, False
+
+    def wait(self, timeout_s: float) -> None:
+        """Something is there."""
+
+    def waiting(self) -> bool:
+        return self.left > 0
+
+    def reply_error(self, message: Message, number: int) -> None:
+        """None of its commands is answered."""
+
+    def next(self) -> Message | None:
+        self.left -= 1
+        self.gone = self.left < 0
+        return None if self.gone else Message(1, 4, False, bytes(16))
+
+
+def test_the_gpu_works_while_a_guest_floods() -> None:
+    counted: list[int] = []
+
+    class Working(Toy):
+        def pump(self) -> bool:
+            counted.append(1)
+            return False
+
+    function: Any = Working()
+    flood: Any = Flooding()
+    check(Server(function).serve(flood) == "the client left")
+    check(len(counted) >= 1000 // MOST_IN_A_ROW, f"pumped {len(counted)} times")
