@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import weakref
 from typing import Any
 
 import numpy as np
@@ -155,3 +156,18 @@ def test_ten_thousand_operations_do_not_grow(captured):
         if grown[-1][0] <= 0 and grown[-1][1] <= RSS_SLACK_BYTES:
             return
     check(False, f"maps and resident bytes grew each time: {grown}")
+
+
+def test_kernels_of_lengths_that_are_not_used_are_let_go(monkeypatch):
+    """A program whose lengths always differ: as many programs are loaded as plans are kept."""
+    most, loaded = 3, weakref.WeakSet()
+    monkeypatch.setattr(engine, "MAX_PLANS", most)
+    run = engine.runtime(engine.default_device())
+    for length in range(41, 49):
+        x = xp.asarray(np.ones(length, np.float32))
+        np.testing.assert_array_equal((x * 2 + 1).numpy(), np.full(length, 3, np.float32))
+        check(len(run.executables) <= most, f"{len(run.executables)} plans")
+        for kept in run.executables.values():
+            loaded.update(launch.program for launch in kept.launches)
+    gc.collect()
+    check(len(loaded) <= most, f"{len(loaded)} programs are loaded, of {most} plans")
