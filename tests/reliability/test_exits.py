@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests import opencl, webgpu
-from tests.support import check
+from tests.support import check, run_limited
 
 CHILD = """
 import itertools, sys, threading
@@ -42,11 +41,11 @@ print("end", flush=True)
 def ended(work: str, device: str, folder: Path, *flags: str, **more: str) -> None:
     cache = folder / "cache"
     cache.mkdir(mode=0o700)
-    done = subprocess.run(
+    done = run_limited(
         [sys.executable, *flags, "-c", CHILD, work, device],
         cwd=Path(__file__).parents[2],
         env={**os.environ, "UNBOUND_CACHE": str(cache), **more},
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, cpu_s=120, check=False,
     )  # fmt: skip
     check(
         (done.returncode, done.stdout) == (0, "end\n"), f"{done.returncode} {done.stderr[-2000:]}"
@@ -89,10 +88,10 @@ for error, daemon in ((UseAfterFree("daemon"), True), (UseAfterFree("joined"), F
 
 
 def test_other_errors_of_threads_are_still_shown() -> None:
-    done = subprocess.run(
+    done = run_limited(
         [sys.executable, "-c", MISTAKE],
         cwd=Path(__file__).parents[2],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, cpu_s=120, check=False,
     )  # fmt: skip
     check("daemon" not in done.stderr.replace("daemon=", ""), done.stderr)
     check("joined" in done.stderr and "another" in done.stderr, done.stderr)

@@ -7,7 +7,6 @@ that names the import; what it interrupted is right.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import pytest
 from tests import opencl, webgpu
 from tests.amd_toolbox import needs_comgr
 from tests.nv_cubins import needs_nvjitlink, needs_nvrtc
-from tests.support import check
+from tests.support import check, run_limited
 
 CHILD = """
 import signal, sys
@@ -114,11 +113,11 @@ def interrupted(arguments: list[str], folder: Path) -> tuple[int, int]:
     """(places, refusals) of a child; it and its handler were right."""
     cache = folder / "cache"
     cache.mkdir(mode=0o700)
-    done = subprocess.run(
+    done = run_limited(
         [sys.executable, "-W", "ignore", "-c", CHILD, *arguments],
         cwd=Path(__file__).parents[2],
         env={**os.environ, "UNBOUND_CACHE": str(cache), "DEV": "CPU"},
-        capture_output=True, text=True, timeout=300, check=False,
+        capture_output=True, text=True, cpu_s=300, check=False,
     )  # fmt: skip
     check(done.returncode == 0, done.stderr[-2000:])
     result, places, refused, bad = done.stdout.split("\n")[-2].split(maxsplit=3)
