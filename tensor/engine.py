@@ -43,8 +43,7 @@ __all__ = [
 MAX_PLANS = 1024
 """Executables kept per device; the oldest is evicted first, and comes back from the disk cache.
 
-measured: 2026-11, one of a kernel keeps 15 KiB on the CPU, 90 KiB on an AMD board, 150 KiB in
-wgpu-native and 500 KiB in Intel's OpenCL.
+docs/observing.md has what one keeps in memory.
 """
 
 MAX_MOVES = 1 << 10
