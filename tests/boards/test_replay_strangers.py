@@ -13,8 +13,8 @@ import pytest
 from boards.front import Setup
 from drivers import replay
 from drivers import taped_program as taped
-from drivers.amd.usb import opening
 from drivers.base.errors import Busy
+from drivers.claim import place
 from drivers.world.memory_state import MemoryState
 from tests.boards import recordings
 from tests.support import check, run_limited
@@ -178,7 +178,7 @@ def test_over_usb_locks_are_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = recordings.record(Setup("gfx1100", iface="USB"), ADD)
-    monkeypatch.delattr(opening, "open_state")
+    monkeypatch.delattr(place, "open_state")
     check(played(tmp_path, data) == 0)
     check(" 0 differences" in capsys.readouterr().out)
 
