@@ -14,6 +14,7 @@ import pytest
 
 from tests import opencl, webgpu
 from tests.amd_toolbox import needs_comgr
+from tests.metal import made_up
 from tests.nv_cubins import needs_nvjitlink, needs_nvrtc
 from tests.support import check, run_limited
 
@@ -73,7 +74,6 @@ print(all(done), len(places), refused, bad[:3])
 """
 CASES = [
     pytest.param("", "LLVM", "CPU", 12, id="processor"),
-    pytest.param("", "CLANG", "CPU", 3, id="clang"),
     pytest.param("gfx1100", "LLVM", "AMD", 30, id="gfx1100"),
     pytest.param("gfx1100/PCI", "LLVM", "AMD", 30, id="gfx1100 over PCI"),
     pytest.param("gfx1100/USB", "LLVM", "AMD", 30, id="gfx1100 over USB"),
@@ -96,6 +96,8 @@ def test_a_handler_computes_at_every_import(
     if chosen is not None:
         need = opencl.need if kind == "CL" else webgpu.need
         more, opening = ["", f"{chosen}={need(opening)}"], ""
+    if opening == "metal":
+        made_up.runtime()  # skips where nothing can build it
     places, refused = interrupted([opening, compiler, kind, *more], tmp_path)
     check(places >= least and refused > 0, f"{places} imports, {refused} refused")
 
