@@ -10,6 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX ?= $(CURDIR)/$(VENV)/bytecode
 DEVICES ?= pocl intel wgpu dawn standard metal nv-ga102 nv-ga102-ptx qcom-a630
 
+.DELETE_ON_ERROR:
 .PHONY: help bench test test-all devices check format hardware vm witness-rocr witness-tinygrad witness-turnip \
 	sweep \
 	opencl webgpu nv qcom torch references newest turnip generators probe doctor clean
@@ -39,6 +40,7 @@ help:
 
 # A Python without ensurepip gets an environment without pip, filled by the pip outside it.
 $(BIN)/python:
+	@test -w . || { echo "this checkout is read-only: copy it to a folder of yours" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV) || $(PYTHON) -m venv --clear --without-pip $(VENV)
 
 define pip
@@ -52,8 +54,18 @@ install = $(call pip,-e "$(1)",$(2))
 $(VENV)/core.stamp: pyproject.toml | $(BIN)/python
 	$(call install,.,what the product needs (about 300 MB))
 
-$(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
-	$(call install,.[dev],what the tests need (about 1.2 GB with the product; half is compilers))
+# Exact versions with hashes on machines that tests/requirements.txt is for, else the ranges of users.
+DEV_SIZE := what the tests need (about 1.2 GB with the product; half is compilers)
+LOCK := tests/requirements.txt
+LOCKED := $(shell [ "$$(uname -sm)" = "Linux x86_64" ] && $(PYTHON) -c \
+	"import sys; print((3, 11) <= sys.version_info[:2] <= (3, 14))")
+$(VENV)/dev.stamp: pyproject.toml $(LOCK) | $(BIN)/python
+ifeq ($(LOCKED),True)
+	$(call pip,--require-hashes --only-binary :all: -r $(LOCK),$(DEV_SIZE))
+	$(call pip,--no-deps -e .,this project)
+else
+	$(call install,.[dev],$(DEV_SIZE))
+endif
 	@touch $(VENV)/core.stamp
 
 bench: $(VENV)/core.stamp
@@ -110,8 +122,9 @@ torch: $(VENV)/torch.stamp
 
 # What needs no device and no time, also the tests that read texts, names and data files.
 TEXTS := $(addprefix tests/unit/test_,architecture_page.py document_prose.py documents.py \
-	environment_page.py families.py import_circles.py names_in_texts.py no_side_effects.py \
-	no_unbounded_loops.py project.py vendor_code.py vendor_names.py) tests/abi/test_generators.py
+	environment_page.py extras.py families.py import_circles.py limits_of_tests.py locked.py \
+	names_in_texts.py namespace.py no_side_effects.py no_unbounded_loops.py project.py scripts.py \
+	vendor_code.py vendor_names.py) tests/abi/test_generators.py
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
