@@ -16,7 +16,7 @@ from drivers.gpu.ring import Ring
 ALIGN_BYTES: Final = 64
 MOST_COPIES: Final = 4
 """Three replays may be queued on the GPU while the host prepares the next one."""
-PARAM_BYTES: Final = (4, 8)
+PARAM_BYTES: Final = (1, 2, 4, 8)
 COPIES_BYTES: Final = 4 << 20
 """Of all copies of one recording, unless two copies need more."""
 
@@ -35,7 +35,7 @@ def whole_place(at: int, nbytes: int, number: int) -> int:
     if rest:
         raise Unsupported(
             f"argument {number} has {nbytes} bytes at byte {at} and cannot be a Param",
-            hint="leave aligned arguments of 32 or 64 bits open",
+            hint="leave aligned arguments open",
         )
     return place
 
