@@ -41,7 +41,7 @@ help:
 # A Python without ensurepip gets an environment without pip, filled by the pip outside it.
 $(BIN)/python:
 	@test -w . || { echo "this checkout is read-only: copy it to a folder of yours" >&2; exit 2; }
-	$(PYTHON) -m venv $(VENV) || $(PYTHON) -m venv --clear --without-pip $(VENV)
+	@$(PYTHON) -m venv $(VENV) || $(PYTHON) -m venv --clear --without-pip $(VENV)
 
 define pip
 	@echo "Installing into $(VENV), once: $(2)"

@@ -158,12 +158,12 @@ class _Conversation:
             how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
         except ValueError:
             how = f"signal {-code}"
-        *_, last = ["", *self._said.split("\n")]
+        *_, last = ["", *self._said.strip().split("\n")]
         printed = f": {last:.{_SHOWN_CHARS}}" if last else ""
         return f"ended the process that {self.deed} it ({how}{printed})"
 
     def _noise(self, data: bytes) -> bool:
-        self._said = (self._said + data.decode(errors="replace")).strip()[-MOST_NOISE_CHARS:]
+        self._said = (self._said + data.decode(errors="replace"))[-MOST_NOISE_CHARS:]
         room = MOST_NOISE_CHARS - len(self.answers.noise)
         self.answers.noise += data.decode(errors="replace")[:room]
         return False

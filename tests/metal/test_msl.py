@@ -229,9 +229,12 @@ def test_products_by_matrices_of_simd_groups(
     check(kernels, "no kernel has matrices")
 
 
-def test_exchange_and_votes_were_used(device: MetalDevice) -> None:
+def test_exchange_and_votes_are_used(device: MetalDevice) -> None:
     keys = RNG.integers(0, 1 << 60, (1, 3000))
     np.testing.assert_array_equal(xp.sort(on(keys), axis=-1).numpy(), np.sort(keys, -1))
+    rows = RNG.random((40, 700), np.float32)
+    shares = xp.softmax(on(rows) @ on(rows.T), axis=-1).numpy()
+    np.testing.assert_allclose(shares.sum(-1), 1, rtol=1e-5)
     for word in ("simd_shuffle_xor", "threadgroup_barrier", "as_type<uint2>"):
         check(any(word in text for text in compiled), f"no kernel has {word}")
 

@@ -26,9 +26,10 @@ from tests.support import check
 from tests.sweep.offset import offset, reproduced
 
 RELEASES = ("DESTROY", "FREE", "UNMAP")
-MAY_PASS = ("exists", "access", "list /sys/bus/pci", "nodes/1/name", "fw_version",
+MAY_PASS = ("exists", "access", "list /sys/bus/pci", "nodes/1/name", "nodes/0/", "fw_version",
             "ip_discovery")  # fmt: skip
-"""Looking around, which goes on with what is there."""
+"""Looking around, which goes on with what is there. Node 0 is the processor's: a node that cannot
+be read hides no other."""
 
 
 def step(operation: str) -> str:
