@@ -86,18 +86,21 @@ def test_smi_of_the_gpus_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None
 def test_smi_of_a_vendor_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         scripts.smi(["--vendor", "XYZ"])
-    check("'AMD', 'NV'" in capsys.readouterr().err)
+    error = capsys.readouterr().err  # Python 3.12 quotes the names no longer
+    check("AMD" in error and "NV" in error, error)
 
 
 def test_a_wheel_has_every_data_file_of_its_packages() -> None:
     """What git has beside Python code in a package is in package-data, so that it is installed."""
     tool = PROJECT["tool"]["setuptools"]
     tops = [pattern.removesuffix("*") for pattern in tool["packages"]["find"]["include"]]
-    if shutil.which("git") is None or not (ROOT / ".git").exists():
+    found = None
+    if shutil.which("git") is not None:
+        command = ["git", "ls-files", "--", *tops]
+        found = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    if found is None or found.returncode:  # also in a checkout that belongs to another user
         pytest.skip("no git, or not a checkout of it")
-    listed = subprocess.run(
-        ["git", "ls-files", "--", *tops], cwd=ROOT, check=True, capture_output=True, text=True
-    ).stdout.splitlines()
+    listed = found.stdout.splitlines()
     data = [name for name in listed if not name.endswith(".py")]
     check(len(data) > 20, f"{len(data)} data files")
     lost = [name for name in data if not _packaged(name, tool["package-data"])]
