@@ -36,7 +36,7 @@ def kernel_cache() -> str:
 
 
 os.environ["UNBOUND_CACHE"] = kernel_cache()
-os.environ["COLUMNS"] = "100"  # of commands' reports: xdist gives its workers 80
+os.environ.update(COLUMNS="100")  # of commands' reports: xdist gives its workers 80
 os.environ.update({"LOKY_MAX_CPU_COUNT": "1"})  # joblib's workers: lscpu, which it asks, may lack
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job has it so
     signal.signal(signal.SIGINT, signal.default_int_handler)
