@@ -16,8 +16,10 @@ from typing import Any
 import cffi
 import pytest
 
-GROWTH_BYTES = 128 << 20
-"""Since the last collection; then the next one is due."""
+GROWTH_BYTES = 256 << 20
+"""Since the last collection; then one of what tests made since is due. It is cheap."""
+WHOLE_GROWTH_BYTES = 768 << 20
+"""Since the last collection of everything; then the next one is due, which takes seconds."""
 _STATM = Path("/proc/self/statm")
 
 
@@ -61,11 +63,16 @@ class Resting:
     """The plugin: between tests it collects once the process has grown."""
 
     def __init__(self) -> None:
-        self._last_bytes = resident_bytes()
+        self._last_bytes = self._last_whole_bytes = resident_bytes()
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logfinish(self) -> None:
-        if resident_bytes() > self._last_bytes + GROWTH_BYTES:
+        now_bytes = resident_bytes()
+        whole = now_bytes > self._last_whole_bytes + WHOLE_GROWTH_BYTES
+        if whole:
             gc.unfreeze()  # of what was alive then, some is not now
+        if whole or now_bytes > self._last_bytes + GROWTH_BYTES:
             collect()
             self._last_bytes = resident_bytes()
+        if whole:
+            self._last_whole_bytes = self._last_bytes
