@@ -38,6 +38,7 @@ def main(device: str = "CL") -> None:
     context = cl.Context.from_int_ptr(xp.native_handles(device)["cl_context"])
     queue = cl.CommandQueue(context)
     theirs = array.to_device(queue, np.arange(COUNT, dtype=np.float32))
+    queue.finish()  # a blocking write frees the source, and may not yet be in the buffer
     ours = shared(theirs, device)
     print(f"cl_mem {theirs.base_data.int_ptr:#x} on {context.devices[0].name}: {ours.numpy()}")
     theirs.fill(7.0).finish()

@@ -10,6 +10,7 @@ import gc
 import mmap
 import random
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +19,8 @@ from numpy.lib.stride_tricks import as_strided
 
 import tensor as xp
 from drivers.base.errors import DeviceError
+from drivers.registry import this_machine
+from tensor import engine
 from tests.dlpack_maker import Producer
 from tests.share import part
 from tests.support import check
@@ -44,6 +47,13 @@ NAMED: Final[tuple[Any, ...]] = (
     (1, None),
     (1.0, 0),
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def devices_of_this_module() -> Iterator[None]:
+    """A capsule may name a device that this machine has: it is closed at the end."""
+    with engine.on_machine(this_machine()):
+        yield
 
 
 def number(rng: random.Random, small: int = 8) -> int:
@@ -119,7 +129,7 @@ def compare(x: Any, source: Mutated) -> bool:
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_dlpack(seed: int) -> None:
     rng, found, read, sources = random.Random(seed), Counter[str](), 0, []
-    for _ in range(part(CASES // ROUNDS, 60)):
+    for _ in range(part(CASES // ROUNDS, 200)):
         source = producer(rng)
         sources.append(source)
         device = rng.choice(("CPU", "CPU", None))
@@ -184,7 +194,7 @@ def owners() -> tuple[Any, ...]:
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_from_blob(seed: int) -> None:
     rng, found, owned = random.Random(seed), Counter[str](), owners()
-    for _ in range(part(CASES // ROUNDS, 60)):
+    for _ in range(part(CASES // ROUNDS, 200)):
         shape = values(rng) if rng.random() < 0.7 else [rng.choice((1, 4, 8, 64))]
         dtype = rng.choice(DTYPES) if rng.random() < 0.4 else "float32"
         more: dict[str, Any] = {"owner": rng.choice(owned), "device": "CPU"}

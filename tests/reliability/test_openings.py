@@ -27,6 +27,7 @@ from drivers.base.errors import Busy, DeviceError
 from drivers.claim import place
 from drivers.claim.claim import claim
 from drivers.doctor.__main__ import main as doctor
+from drivers.registry import this_machine
 from tensor import engine
 from tests import nv_boards, opencl, webgpu
 from tests.cuda.made_up import CudaWorld
@@ -63,7 +64,7 @@ class Machine:
             if not self.computes:
                 device.alloc(4096).free()
                 return
-            with engine.adopted(self.name, device):
+            with engine.on_machine(this_machine()), engine.adopted(self.name, device):
                 x = xp.asarray(NUMBERS, device=self.name)
                 np.testing.assert_array_equal((x + x).numpy(), NUMBERS + NUMBERS)
                 del x
