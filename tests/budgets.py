@@ -17,8 +17,8 @@ import pytest
 from tests.costs import CPU_S, measured
 
 BUDGETS_S: Final = {
-    "abi": 90, "array_api": 60, "boards": 900, "compilers": 120, "contract": 120, "cuda": 40,
-    "fuzz": 400, "hardware": 30, "metal": 120, "reliability": 900, "unit": 400,
+    "abi": 80, "array_api": 40, "boards": 900, "compilers": 180, "contract": 90, "cuda": 20,
+    "fuzz": 240, "hardware": 30, "metal": 80, "reliability": 480, "unit": 500,
 }  # fmt: skip
 WORK: Final = 300_000
 """Rounds of the piece of work."""

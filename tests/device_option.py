@@ -166,11 +166,15 @@ class DeviceRun:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Iterator[None]:
-        report = yield
+        reason = ""
         if call.excinfo is not None and call.excinfo.errisinstance(Unsupported):
+            reason = call.excinfo.value.message
+            skip = pytest.skip.Exception(reason)  # a failure's text would cost milliseconds
+            call.excinfo = pytest.ExceptionInfo.from_exc_info((type(skip), skip, call.excinfo.tb))
+        report = yield
+        if reason:
             path, line, _ = item.location
-            reason = f"{_SKIPPED}{call.excinfo.value.message}"
-            report.outcome, report.longrepr = "skipped", (path, (line or 0) + 1, reason)
+            report.longrepr = (path, (line or 0) + 1, f"{_SKIPPED}{reason}")
         return report
 
     @pytest.hookimpl(wrapper=True)
