@@ -74,9 +74,9 @@ bench: $(VENV)/core.stamp
 test: $(VENV)/dev.stamp
 	@$(BIN)/python -m pytest -n $(WORKERS) --share=0.125 $(ARGS)
 
-# Of the costly tests less than half of the cases, other ones each day; FULL=1 runs all.
+# Of the costly tests a third of the cases, other ones each day; FULL=1 runs all.
 test-all: $(VENV)/dev.stamp
-	@$(BIN)/python -m pytest -n $(WORKERS) --budgets --durations=10 $(if $(FULL),,--turns=0.4) $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --budgets --durations=10 $(if $(FULL),,--turns=0.3) $(ARGS)
 
 # The tensor layer's own tests on other devices, several at once: NAME, or NAME=SHARE for a part of
 # them. What a device refuses is in tests/refusals.

@@ -5,7 +5,7 @@ function that part of its cases is a sample, other cases each day. Half of the t
 functions whose samples are the cheapest: they run every day. The costly ones take turns in the
 other half. `--share-seed` repeats a day's choice. What costs less than half a minute runs whole.
 
-`--turns=0.4` is for long runs: everything, but of each costly function only that part of its cases.
+`--turns=0.3` is for long runs: everything, but of each costly function only that part of its cases.
 
 A test that loops by itself asks `part()` how often. Without these options everything runs.
 """
