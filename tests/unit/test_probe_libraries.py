@@ -32,7 +32,7 @@ from tests.support import check
 ROOT = Path(__file__).resolve().parents[2]
 SHORT_S = 3.0
 BAD = """
-#include <stdlib.h>
+char *getenv(const char *); void abort(void); void exit(int);
 __attribute__((constructor)) static void ends(void) {
     const char *how = getenv("BAD");
     if (!how) return;
