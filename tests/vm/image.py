@@ -23,7 +23,10 @@ from tests.vm.cpio import CpioWriter
 ROOT = Path(__file__).resolve().parents[2]
 GUEST = Path(__file__).parent / "guest"
 PACKAGES = ("numpy", "llvmlite", "cffi", "_cffi_backend", "elftools", "pycparser")
-SHIPPED = ("tensor", "compilers", "queues", "drivers", "boards", "firmware_manifests", "examples")
+SHIPPED = (
+    "unbound", "tensor", "compilers", "queues", "drivers", "boards", "firmware_manifests",
+    "examples",
+)  # fmt: skip
 MODULES = ("uio_pci_generic",)
 """Kernel modules for the guest without amdgpu, with what they depend on."""
 SITE, CHECKOUT = "/opt/site", "/unbound"
