@@ -20,7 +20,7 @@ def new_text(path: Path) -> TextIOWrapper:
     try:
         fd = os.open(path, _FLAGS, 0o600)
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a pipe that nobody reads
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a pipe without a reader
             raise _not_plain(path) from error
         raise
     facts = os.fstat(fd)

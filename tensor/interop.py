@@ -72,7 +72,7 @@ def to_memoryview(x: Tensor) -> memoryview:
 def buffer_of(x: Tensor, flags: int) -> memoryview:
     """What `__buffer__` gives for a request.
 
-    Raises: BufferError for bfloat16, for a request to write memory that nobody may write, and for
+    Raises: BufferError for bfloat16, for a request to write read-only memory, and for
     elements in Fortran's order, which only rank 0 and 1 have.
     """
     asked = index(flags)

@@ -69,7 +69,7 @@ class Share:
     costs: Callable[[str], Cost]
 
     def of(self, items: Iterable[pytest.Item]) -> set[pytest.Item]:
-        """Those that run."""
+        """The tests that run."""
         families = by_function(items)
         whole_s = sum(self.costs(name).full_s(len(family)) for name, family in families.items())
         if whole_s < WHOLE_S:
@@ -115,7 +115,7 @@ class Turns:
     costs: Callable[[str], Cost]
 
     def of(self, items: Iterable[pytest.Item]) -> set[pytest.Item]:
-        """Those that run."""
+        """The tests that run."""
         chosen = set()
         for name, family in by_function(items).items():
             costly = self.costs(name).full_s(len(family)) > COSTLY_S

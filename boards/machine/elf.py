@@ -126,7 +126,7 @@ class Elf:
         return [Symbol(_name(strings, row[0]), row[3], row[4]) for row in rows]
 
     def relocations(self, table: Section) -> Iterator[Relocation]:
-        """Those of a section of kind REL or RELA."""
+        """Relocations of a section of kind REL or RELA."""
         for row in _whole(table, _REL if table.kind == REL else _RELA):
             addend = row[2] if table.kind == RELA else None
             yield Relocation(row[0], row[1] & 0xFFFF_FFFF, row[1] >> 32, addend)

@@ -47,7 +47,7 @@ class Users:
     unseen: int = 0
 
     def of(self, gpu: str) -> list[GpuProcess]:
-        """Those of one GPU, by their numbers."""
+        """Processes of one GPU, in the order of their process ids."""
         return sorted(self.by_gpu.get(gpu, ()), key=lambda one: one.pid)
 
 

@@ -100,7 +100,7 @@ class Tracer:
             self._made -= number
 
     def over(self, work: Submission) -> None:
-        """Its signals may be used again."""
+        """Let the stamp signals of a finished submission be used again."""
         self._free.extend(one.stamps for one in work.slices)
 
     # What is under way

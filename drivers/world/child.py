@@ -90,7 +90,7 @@ def _one_child(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the whole session, whoever of it is left; nobody waits for one that the kernel keeps."""
+    """Kill the whole session. A process that the kernel keeps is not waited for."""
     with suppress(ProcessLookupError, PermissionError):  # all are gone; macOS's word for that
         os.killpg(process.pid, signal.SIGKILL)
     for pipe in (process.stdout, process.stderr):
