@@ -103,7 +103,8 @@ def _register_reports(config: pytest.Config) -> None:
     config.pluginmanager.register(Reasons(), "skip-reasons")
     lines = [line for path in config.getoption("expected_skips") for line in read(path)]
     if config.getoption("expected_skips"):
-        skips = Skips(lines, part=config.getoption("share") < 1)
+        named = config.args_source is pytest.Config.ArgsSource.ARGS
+        skips = Skips(lines, part=named or config.getoption("share") < 1)
         config.pluginmanager.register(skips, "expected-skips")
     if config.getoption("record_costs"):
         short = config.getoption("share") < 1 or bool(os.environ.get("UNBOUND_TESTS_SHARE"))

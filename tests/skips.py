@@ -52,7 +52,10 @@ def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
 
 @dataclass(eq=False)  # pytest keeps plugins in sets
 class Skips:
-    """The plugin of `--expected-skips`. In a part of the tests, unmatched lines are no error."""
+    """The plugin of `--expected-skips`.
+
+    In a part of the tests, a share or files named by hand, unmatched lines are no error.
+    """
 
     lines: Sequence[Line]
     part: bool = False

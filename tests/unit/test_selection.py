@@ -198,6 +198,14 @@ def test_a_share_may_leave_expected_skips_out(project: pytest.Pytester) -> None:
     check(result.ret == 0, f"{result.ret}")
 
 
+def test_files_named_by_hand_may_leave_expected_skips_out(project: pytest.Pytester) -> None:
+    project.makepyfile(test_it=CASES.format(loops=3))
+    expected = project.path / "expected.txt"
+    expected.write_text("test_it.py::test_skipped: no GPU\ntest_other.py: no GPU\n")
+    result = project.runpytest_inprocess("--expected-skips", str(expected), "test_it.py")
+    check(result.ret == 0, f"{result.ret}")
+
+
 def test_a_line_that_is_no_line(tmp_path: Path) -> None:
     (tmp_path / "skips").write_text("# good\n\ntests/a.py no colon\n")
     with pytest.raises(ValueError, match=r"skips:3: not `NAME: REASON`"):
