@@ -199,7 +199,7 @@ def test_a_share_may_leave_expected_skips_out(project: pytest.Pytester) -> None:
 
 
 def test_files_named_by_hand_may_leave_expected_skips_out(project: pytest.Pytester) -> None:
-    project.makepyfile(test_it=CASES.format(loops=3))
+    project.makepyfile(test_it=CASES.format(loops=7))
     expected = project.path / "expected.txt"
     expected.write_text("test_it.py::test_skipped: no GPU\ntest_other.py: no GPU\n")
     result = project.runpytest_inprocess("--expected-skips", str(expected), "test_it.py")
