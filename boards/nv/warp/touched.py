@@ -54,7 +54,8 @@ class Touched:
     def _settle(self) -> None:
         """Earlier reads into the table; nobody asks for most of them before a barrier."""
         for rows, columns, nbytes, who in self._reads:
-            self._mark(self._reader, self._cells(rows, columns, nbytes), who[:, None])
+            cells = self._cells(rows, columns, nbytes)  # may replace the tables by finer ones
+            self._mark(self._reader, cells, who[:, None])
         self._reads.clear()
 
     def read(self, rows: Array, columns: Array, nbytes: int, who: Array) -> bool:
