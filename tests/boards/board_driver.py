@@ -27,6 +27,7 @@ CALLS = {
     "set_event": (0x40084B0A, "II"),
     "reset_event": (0x40084B0B, "II"),
     "wait_events": (0xC0184B0C, "QIIII"),
+    "get_tile_config": (0xC0284B12, "QQIIIIII"),
     "get_process_apertures_new": (0xC0104B14, "QII"),
     "acquire_vm": (0x40084B15, "II"),
     "alloc_memory_of_gpu": (0xC0284B16, "QQQQII"),

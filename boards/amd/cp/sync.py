@@ -83,8 +83,8 @@ def acquire_mem(state: State, words: tuple[int, ...]) -> bool:
     context.stamps_arrive()
     whole = join(words[1], words[2] & 0xFF) >= _ALL_BYTES_MIN or words[1] == 0xFFFFFFFF
     if context.host.chip.family == "gfx9":
-        if not whole:
-            raise context.fault("unsupported", "a range: only whole caches on this board")
+        if not whole:  # CP_COHER_CNTL has no range bits: more than the range may be dropped
+            context.host.trace("range", queue=context.spec.queue_id, taken_as="whole caches")
         control = words[0]
         caches = Caches(
             data=bool(control >> _TCL1 & 1 and control >> _KCACHE & 1),

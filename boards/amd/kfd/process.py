@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from boards.amd.chip_data import GB_ADDR_CONFIG
 from boards.amd.cp.engine_types import PacketFault, QueueSpec
 from boards.amd.hardware import Gpu, Hardware
 from boards.amd.kfd import types as k
@@ -35,6 +36,8 @@ _WAVE_CODES = {"illegal instruction": _EC_ILLEGAL, "trap": _EC_TRAP}
 _ABORT = "trap 2"
 """src: ROCr trap_handler.s TRAP_ID_ABORT: llvm.trap's s_trap 2 is sent as EC_QUEUE_WAVE_ABORT"""
 _RUNTIME_ENABLE = 1
+_TILE_MODES, _MACRO_TILE_MODES = 32, 16
+"""src: amdgpu_gfx.h struct amdgpu_gfx_config, sizes of the arrays"""
 
 
 class Process:
@@ -249,6 +252,24 @@ class Process:
     def set_scratch_backing_va(self, args: SimpleNamespace) -> None:
         """SET_SCRATCH_BACKING_VA. Raises: OSError EINVAL, ENODEV."""
         self.device(args.gpu_id).bound()
+
+    def get_tile_config(self, args: SimpleNamespace) -> None:
+        """GET_TILE_CONFIG. src: kfd_chardev.c kfd_ioctl_get_tile_config(), 5.15 to 7.3.
+
+        The kernel's arrays have 32 and 16 entries, which nothing sets since gfx9; what does not fit
+        is left out. Raises: OSError EINVAL, EFAULT with the array's count 0.
+        """
+        gpu = self.device(args.gpu_id).gpu
+        args.gb_addr_config = GB_ADDR_CONFIG[gpu.chip.family]
+        args.num_banks = args.num_ranks = 0
+        for pointer, count, entries in (
+            ("tile_config_ptr", "num_tile_configs", _TILE_MODES),
+            ("macro_tile_config_ptr", "num_macro_tile_configs", _MACRO_TILE_MODES),
+        ):
+            given = min(getattr(args, count), entries)
+            setattr(args, count, 0)
+            host.copy_to_user(getattr(args, pointer), bytes(4 * given))
+            setattr(args, count, given)
 
     def set_trap_handler(self, args: SimpleNamespace) -> None:
         """SET_TRAP_HANDLER. Raises: OSError EINVAL, ESRCH.

@@ -89,6 +89,14 @@ IOCTLS = {
         CStruct("u64 events_ptr, u32 num_events, u32 wait_for_all, u32 timeout, u32 wait_result"),
     ),
     0x11: ("set_scratch_backing_va", CStruct("u64 va_addr, u32 gpu_id, u32 pad")),
+    0x12: (
+        "get_tile_config",
+        CStruct(
+            "u64 tile_config_ptr, u64 macro_tile_config_ptr, u32 num_tile_configs,"
+            "u32 num_macro_tile_configs, u32 gpu_id, u32 gb_addr_config, u32 num_banks,"
+            "u32 num_ranks"
+        ),
+    ),
     0x13: ("set_trap_handler", CStruct("u64 tba_addr, u64 tma_addr, u32 gpu_id, u32 pad")),
     0x14: (
         "get_process_apertures_new",
