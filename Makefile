@@ -13,7 +13,7 @@ DEVICES ?= pocl intel wgpu dawn standard metal nv-ga102 nv-ga102-ptx qcom-a630
 .DELETE_ON_ERROR:
 .PHONY: help bench test test-all devices check format hardware vm witness-rocr witness-tinygrad witness-turnip \
 	sweep \
-	opencl webgpu nv qcom torch references newest turnip generators probe doctor clean
+	opencl webgpu nv qcom extras torch references newest turnip generators probe doctor clean
 
 help:
 	@echo "make bench            what this machine does, beside numpy      (ARGS='--quick --json out.json')"
@@ -26,6 +26,7 @@ help:
 	@echo "make webgpu           wgpu-native and two Dawns, so that tests of WEBGPU=1 run where Vulkan is"
 	@echo "make nv               NVIDIA's compilers, so that kernels for its GPUs are compiled"
 	@echo "make qcom             Mesa's disassembler of Adreno code, a second opinion in tests"
+	@echo "make extras           the four above at once"
 	@echo "make torch            torch, so that tests of memory shared with it run"
 	@echo "make newest           a tenth of the unit tests on Debian's newest Python, fetched once"
 	@echo "make references       kernel headers, firmware and a Vulkan driver for tests, from Debian"
@@ -112,6 +113,14 @@ $(VENV)/qcom.stamp: $(VENV)/dev.stamp
 	$(call install,$(QCOM),Mesa's disassembler (42 MB))
 
 qcom: $(VENV)/qcom.stamp
+
+# The four above by one run of pip.
+EXTRAS := .[dev,cl,cl-pocl,cl-client,webgpu,webgpu-dawn,webgpu-dawn-2025,nv,nv-tools,qcom]
+$(VENV)/extras.stamp: $(VENV)/dev.stamp
+	$(call install,$(EXTRAS),OpenCL WebGPU NVIDIA's compilers and Mesa (660 MB))
+	@touch $(addprefix $(VENV)/,opencl.stamp webgpu.stamp nv.stamp qcom.stamp)
+
+extras: $(VENV)/extras.stamp
 
 # One release, of which CI's index has the build for processors alone.
 TORCH := torch==2.13.0

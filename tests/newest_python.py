@@ -92,9 +92,10 @@ def run(python: Path, arguments: Sequence[str]) -> int:
 
 
 def main() -> int:
-    """0: all tests passed; 1: not, or there is no newer Python to be had."""
+    """0: all tests passed, or --prepare; 1: not, or there is no newer Python to be had."""
     parser = argparse.ArgumentParser(prog="python -m tests.newest_python", description=__doc__)
     parser.add_argument("--refresh", action="store_true", help="fetch the interpreter again")
+    parser.add_argument("--prepare", action="store_true", help="fetch and install, run nothing")
     parser.add_argument("--workers", default="auto", help='processes of pytest ("auto")')
     given, more = parser.parse_known_args()
     root = cache_folder() / "newest-python"
@@ -105,6 +106,8 @@ def main() -> int:
         print(f"the newest Python could not be had: {error}", file=sys.stderr)
         return 1
     print(command([str(python), "-VV"]).strip(), flush=True)
+    if given.prepare:
+        return 0
     whole = [str(path) for name in SHARING for path in (TREE / "tests/unit").glob(name)]
     results = [
         run(python, ["-n", given.workers, f"--share={SHARE}", *more, *OTHERS]),
