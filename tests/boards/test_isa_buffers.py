@@ -8,7 +8,7 @@ import pytest
 from boards.amd.isa.families import FAMILIES
 from boards.amd.wave.buffer import scratch_resource
 from boards.amd.wave.execute import execute
-from boards.amd.wave.types import Dispatch, Strict
+from boards.amd.wave.types import LENIENT, Dispatch, Strict
 from tests.boards.isa_kernels import IDS
 from tests.boards.isa_programs import SCRATCH
 from tests.boards.wave_harness import CHIPS, FlatMemory, kernel, launch
@@ -83,6 +83,45 @@ def test_structured_buffers_are_indexed_by_stride(cpu: str) -> None:
     launch(_FIELD, [a, out], cpu=cpu, workgroup=(_ITEMS, 1, 1))
     np.testing.assert_array_equal(out[:_INSIDE], a[:_INSIDE, 1])
     np.testing.assert_array_equal(out[_INSIDE:], 0)
+
+
+# v_lshlrev_b32 v0, 2, v0; buffer_load_dword v1, v0, s[0:3], 0 (offen or idxen);
+# s_waitcnt vmcnt(0); buffer_store_dword v1, v0, s[4:7], 0; ... v0, v0, s[8:11], 0; s_endpgm
+_SHIFT, _OFFEN, _IDXEN = 0x24000082, 1 << 12, 1 << 13
+_WORDS = ((0xE0500000, 0x80000100), (0xE0700000, 0x80010100), (0xE0700000, 0x80020000))
+_GFX9_DATA = 0x27000
+"""Word 3 as Triton's AMD back end makes it for gfx9: a format, no other field."""
+_BUFFER_VAS = (0x20000, 0x30000, 0x40000)
+
+
+@pytest.mark.parametrize("cpu", ["gfx90a", "gfx942", "gfx950"])
+@pytest.mark.parametrize(
+    ("stride", "mode", "records"),
+    [(0, _OFFEN, 4 * _INSIDE), (4, _OFFEN, 4 * _INSIDE), (4, _IDXEN, _INSIDE)],
+)
+def test_bounds_of_gfx9_follow_stride_and_index(
+    cpu: str, stride: int, mode: int, records: int
+) -> None:
+    """src: CDNA3 ISA 9.1.5; Mesa si_state.c: rows are counted with IDXEN and a stride alone."""
+    a = np.arange(1, 1 + _ITEMS, dtype=np.uint32)
+    loaded, stored = np.full((2, _ITEMS), 0xEE, np.uint32)
+    load, keep, put = ((word | mode, more) for word, more in _WORDS)
+    code = [*([_SHIFT] if mode == _OFFEN else []), *load, 0xBF8C0F70, *keep, *put, 0xBF810000]
+    memory = FlatMemory()
+    memory.place(_CODE_VA, np.array([*code, 0, 0, 0], np.uint32))
+    user: list[int] = []
+    for va, data, count in zip(_BUFFER_VAS, (a, loaded, stored), (records, 4 * _ITEMS, records),
+                               strict=True):  # fmt: skip
+        memory.place(va, data)
+        user += [va, stride << 16, count, _GFX9_DATA]
+    dispatch = Dispatch(
+        _CODE_VA, (1, 1, 1), (_ITEMS, 1, 1), rsrc1=0, rsrc2=len(user) << 1, user_sgprs=tuple(user),
+        lanes=64,
+    )  # fmt: skip
+    execute(dispatch, memory, LENIENT, FAMILIES[cpu])
+    np.testing.assert_array_equal(loaded, np.where(np.arange(_ITEMS) < _INSIDE, a, 0))
+    offset = np.arange(_ITEMS) * (4 if mode == _OFFEN else 1)
+    np.testing.assert_array_equal(stored, np.where(np.arange(_ITEMS) < _INSIDE, offset, 0xEE))
 
 
 _ATOMIC = "llvm.amdgcn.raw.ptr.buffer.atomic.add.i32"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import pytest
 
 from boards.amd.isa.decode import decode
 from boards.amd.isa.families import FAMILIES
 from boards.amd.wave.execute import bind
+from boards.amd.wave.operands import UnsupportedOperand
 from boards.amd.wave.state import EXEC, Waves
 from tests.support import check
 
@@ -34,13 +36,14 @@ def _placed(result: int, old: int, select: int, unused: int) -> int:
     return field | (_M32 << (low + width) & _M32 if unused == 1 and negative else 0)
 
 
-def _run(words: list[int], a: np.ndarray, b: np.ndarray, old: np.ndarray) -> Waves:
-    w = Waves(1, _LANES, 8, 0, 1, FAMILIES[_CPU].null)
-    w.sgpr[EXEC] = np.uint32(_M32)
+def _run(words: list[int], a: np.ndarray, b: np.ndarray, old: np.ndarray, cpu: str = _CPU) -> Waves:
+    family = FAMILIES[cpu]
+    w = Waves(1, family.lane_counts[0], 8, 0, 1, family.null)
+    w.sgpr[EXEC : EXEC + 2] = np.uint32(_M32)
     w.set_mode(np.array([0xF0], np.uint32))
     w.select(np.arange(1))
     w.vgpr[0], w.vgpr[1], w.vgpr[2] = old, a, b
-    run = bind(decode(FAMILIES[_CPU], [*words, 0, 0], 0))
+    run = bind(decode(family, [*words, 0, 0], 0))
     if run is None:
         raise AssertionError("no meaning")
     run(w)
@@ -87,3 +90,33 @@ def test_compares_write_the_scalar_they_name() -> None:
     pairs = zip(a.tolist(), b.tolist(), strict=True)
     expected = sum((_part(x, 1, 1) < _part(y, 4, 0)) << i for i, (x, y) in enumerate(pairs))
     check(int(w.sgpr[10][0]) == expected, f"{int(w.sgpr[10][0]):#x}, not {expected:#x}")
+
+
+# v_cvt_pk_f32_fp8 and _bf8 v[4:5], v1; v_cvt_f64_i32, v_cvt_i32_f64 and v_mov_b64, which have no
+# such form on any chip
+_TO_PAIRS = {"fp8": 0x56, "bf8": 0x57}
+_WITHOUT_FORM = (0x04, 0x03, 0x38)
+
+
+def _vop1(opcode: int) -> int:
+    return 0x7E000000 | 4 << 17 | opcode << 9 | _SDWA
+
+
+@pytest.mark.parametrize("half", [0, 1])
+@pytest.mark.parametrize("name", _TO_PAIRS)
+def test_a_conversion_to_two_floats_writes_both(name: str, half: int) -> None:
+    # codes of 1.0, -2.0, 0.5 and -1.5: CDNA3 ISA 6.2, E4M3 with bias 8 and E5M2 with bias 16
+    codes = {"fp8": (0x40, 0xC8, 0x38, 0xC4), "bf8": (0x40, 0xC4, 0x3C, 0xC2)}[name]
+    numbers = (1.0, -2.0, 0.5, -1.5)
+    packed = np.full(64, int.from_bytes(bytes(codes), "little"), np.uint32)
+    w = _run([_vop1(_TO_PAIRS[name]), 1 | 6 << 8 | (4 + half) << 16], packed, packed, packed,
+             "gfx942")  # fmt: skip
+    for i, number in enumerate(numbers[2 * half : 2 * half + 2]):
+        np.testing.assert_array_equal(w.vgpr[4 + i][0].view(np.float32), np.float32(number))
+
+
+@pytest.mark.parametrize("opcode", _WITHOUT_FORM)
+def test_operands_of_64_bits_have_no_parts(opcode: int) -> None:
+    zero = np.zeros(64, np.uint32)
+    with pytest.raises(UnsupportedOperand, match="64 bits"):
+        _run([_vop1(opcode), 1 | 6 << 8 | 6 << 16], zero, zero, zero, "gfx942")

@@ -115,6 +115,10 @@ GFX942: Family = FamilyOf(
     dpp_controls=DPP_ROWS | DPP_WAVES | DPP_SHARE,
     split_registers=False,
     zeroing=ZEROING | WIDE_RESULTS,
+    # src: CDNA3 ISA 9.1.8, buffer resource: SWIZZLE_ENABLE is bit 63, and no word has OOB_SELECT;
+    # 9.1.5, range checking: a stride of 0 counts bytes
+    buffer_swizzle=(31, 1),
+    buffer_check=None,
     lane_counts=(64,),
     vgpr_granule={64: 8},
     # src: LLVM AMDGPU.td, FeatureRequiresAlignedVGPRs (gfx90a and later of gfx9).

@@ -117,9 +117,6 @@ GFX90A = replace(
     ),
     meanings={**GFX942.meanings, **_MATRIX, "buffer_invl2": "buffer_inv"},
     plain_names=GFX942.plain_names | {"v_madmk_f32", "v_madak_f32"},
-    # src: CDNA2 ISA 8.1.8, buffer resource: SWIZZLE_ENABLE; bounds as the stride says
-    buffer_swizzle=(31, 1),
-    buffer_check=None,
     own_scratch=True,
     # src: LLVM AMDGPUUsage, "Flat Scratch": gfx9 kernels set FLAT_SCRATCH, a pair of registers
     flat_scratch=102,

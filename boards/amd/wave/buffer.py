@@ -50,16 +50,21 @@ def _bits(word: Array, bits: Bits) -> Array:
     return answer
 
 
-def resource(w: Waves, family: Family, register: int) -> Resource:
-    """The resource in four scalar registers. Raises: UnsupportedOperand for large elements."""
+def resource(w: Waves, family: Family, register: int, *, indexed: bool = False) -> Resource:
+    """The resource in four scalar registers, as an instruction with or without IDXEN sees it.
+
+    Raises: UnsupportedOperand for large elements.
+    """
     words = [w.scalar(register + i).astype(np.uint64)[:, None] for i in range(4)]
     elements = _bits(words[1], family.buffer_swizzle)
     if (elements > 1).any():
         raise UnsupportedOperand("a buffer resource with swizzled elements above 4 bytes")
     stride = _bits(words[1], _STRIDE)
     if family.buffer_check is None:
-        plain = (stride == 0) | (elements != 0)
-        check = np.where(plain, np.uint64(_RAW), np.uint64(_INDEXED))
+        # src: Mesa si_state.c, si_make_buffer_descriptor, GFX9: NUM_RECORDS counts bytes for vector
+        # memory with IDXEN == 0 or STRIDE == 0, else strides.
+        counts_rows = (stride != 0) & indexed
+        check = np.where(counts_rows, np.uint64(_INDEXED), np.uint64(_RAW))
     else:
         check = _bits(words[3], family.buffer_check)
     return Resource(
@@ -110,18 +115,22 @@ class _Place:
             offset += w.vgpr[self.offset_register][w.sel]
         return offset
 
+    def _resource(self, w: Waves) -> Resource:
+        indexed = self.index_register >= 0
+        return resource(w, self.inst.family, self.resource, indexed=indexed)
+
     def piece(self, w: Waves, nbytes: int) -> int:
         """Bytes that lie side by side: a dword, or single ones where lanes are interleaved and an
         element is not aligned."""
         size = min(nbytes, _DWORD)
-        if not resource(w, self.inst.family, self.resource).swizzled.any():
+        if not self._resource(w).swizzled.any():
             return size
         crooked = self._offsets(w, 0) & np.uint64(size - 1) != 0
         return 1 if (crooked & w.active).any() else size
 
     def find(self, w: Waves, first: int, nbytes: int) -> tuple[Array, Array]:
         """Addresses and "inside the buffer", (n, lanes), of bytes `first` and on."""
-        r = resource(w, self.inst.family, self.resource)
+        r = self._resource(w)
         lane = np.arange(w.lanes, dtype=np.uint64)
         index = lane * r.add_lane
         if self.index_register >= 0:

@@ -7,7 +7,15 @@ from collections.abc import Callable
 import numpy as np
 
 from boards.amd.isa.decode import VGPR, Instruction, Operand, Sdwa
-from boards.amd.wave.operands import BITS, DTYPES, Reader, raw_bits, reader
+from boards.amd.wave.operands import (
+    BITS,
+    DTYPES,
+    Reader,
+    UnsupportedOperand,
+    raw_bits,
+    reader,
+    writer,
+)
 from boards.amd.wave.state import Waves
 from boards.machine.arrays import Array
 
@@ -15,6 +23,10 @@ Put = Callable[[Waves, Array, "Array | None"], None]
 _DWORD, _FIRST_WORD = 6, 4
 _SIGN, _KEEP = 1, 2
 _WORD_BITS, _BYTE_BITS = 16, 8
+_TWO_RESULTS = frozenset({"v_cvt_pk_f32_fp8", "v_cvt_pk_f32_bf8"})
+"""The only instructions with SDWA and an operand of 64 bits: their results are two registers."""
+# src: llvm VOPInstructions.td, getHasSDWA: no 64-bit operands; VOP1Instructions.td,
+# VOPProfile_Base_CVT_PK_F32_F8_SDWA; CDNA3 ISA, V_CVT_PK_F32_FP8: D0[31:0] and D0[63:32].
 
 
 def _part(select: int) -> tuple[int, int]:
@@ -25,7 +37,12 @@ def _part(select: int) -> tuple[int, int]:
 
 
 def part_reader(inst: Instruction, o: Operand, kind: str, sdwa: Sdwa) -> Reader:
-    """The selected part of source 0 or 1, extended by zeros or its sign, as `kind`."""
+    """The selected part of source 0 or 1, extended by zeros or its sign, as `kind`.
+
+    Raises: UnsupportedOperand for a source of 64 bits.
+    """
+    if BITS[kind] > 32:
+        raise UnsupportedOperand(f"{inst.name} with SDWA and a source of 64 bits")
     number = "ab".index(o.field)
     select, extend = sdwa.sources[number], sdwa.sext >> number & 1
     if select == _DWORD:
@@ -45,8 +62,15 @@ def part_reader(inst: Instruction, o: Operand, kind: str, sdwa: Sdwa) -> Reader:
     return read
 
 
-def part_writer(o: Operand, kind: str, sdwa: Sdwa) -> Put:
-    """Put a result into the selected part; the rest becomes zeros, the sign, or stays."""
+def part_writer(inst: Instruction, o: Operand, kind: str, sdwa: Sdwa) -> Put:
+    """Put a result into the selected part; the rest becomes zeros, the sign, or stays.
+
+    Raises: UnsupportedOperand for a result of 64 bits, where no chip has the form.
+    """
+    if BITS[kind] > 32:
+        if inst.name not in _TWO_RESULTS or sdwa.target != _DWORD:
+            raise UnsupportedOperand(f"{inst.name} with SDWA and a result of 64 bits")
+        return writer(o, kind)
     register = o.code - VGPR
     low, width = _part(sdwa.target) if sdwa.target < _DWORD else (0, 32)
     mask = np.uint32(((1 << width) - 1) << low)

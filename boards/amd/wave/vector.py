@@ -147,7 +147,7 @@ def _put(inst: Instruction, o: Operand, kind: str) -> Put:
     if o.code < VGPR:
         raise UnsupportedOperand(f"{inst.meaning} writes scalar {o.code}")
     if inst.sdwa is not None:
-        return part_writer(o, kind, inst.sdwa)
+        return part_writer(inst, o, kind, inst.sdwa)
     high = bool(inst.fields.get("op_sel", 0) & 8) and inst.encoding == "VOP3"
     if BITS[kind] == 16 and not high and inst.name in inst.family.zeroing:
         return zeroing_writer(o, kind)
