@@ -288,8 +288,8 @@ def test_a_copy_engine_that_faults() -> None:
 ESCAPES = {0x2B: "alloc", 0x2A: "control", 0x4E: "map_memory", 200: "card_info",
            201: "register_fd", 210: "version"}  # fmt: skip
 LEAVING = {0x29: "free", 0x4F: "unmap_memory"}
-UVM = {uvm.INITIALIZE, uvm.REGISTER_GPU, uvm.REGISTER_GPU_VASPACE, uvm.REGISTER_CHANNEL,
-       uvm.CREATE_EXTERNAL_RANGE, uvm.MAP_EXTERNAL_ALLOCATION}  # fmt: skip
+UVM = {uvm.INITIALIZE, uvm.MM_INITIALIZE, uvm.REGISTER_GPU, uvm.REGISTER_GPU_VASPACE,
+       uvm.REGISTER_CHANNEL, uvm.CREATE_EXTERNAL_RANGE, uvm.MAP_EXTERNAL_ALLOCATION}  # fmt: skip
 UVM_LEAVING = {uvm.UNREGISTER_GPU, uvm.UNREGISTER_GPU_VASPACE, uvm.UNREGISTER_CHANNEL, uvm.FREE}
 
 

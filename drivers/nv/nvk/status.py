@@ -51,6 +51,7 @@ class NvStatus(IntEnum):
     NOT_SUPPORTED = 0x56
     OBJECT_NOT_FOUND = 0x57
     OPERATING_SYSTEM = 0x59
+    PAGE_TABLE_NOT_AVAIL = 0x5D
     RC_ERROR = 0x60
     RESET_REQUIRED = 0x62
     TIMEOUT = 0x65
@@ -61,6 +62,11 @@ class NvStatus(IntEnum):
 WARNINGS: Final = 0x10000
 """From here on they are warnings (NV_WARN_*): the call was done."""
 _SEE_LOG: Final = "See the kernel log (dmesg): NVRM names the reason"
+_NO_PROCESS: Final = (
+    "UVM has let go of this process's memory, and starts nothing in this address space any more: "
+    "close the device, and open it again"
+)
+"""# src: kernel-open/nvidia-uvm/uvm.c uvm_api_mm_initialize() on UVM_VA_SPACE_MM_STATE_RELEASED"""
 _GONE: Final = {
     NvStatus.GPU_IS_LOST, NvStatus.GPU_IN_FULLCHIP_RESET, NvStatus.RESET_REQUIRED,
     NvStatus.CARD_NOT_PRESENT,
@@ -91,6 +97,8 @@ def _error(status: int, text: str, nbytes: int) -> DeviceError:
         )  # fmt: skip
     if status in _GONE:
         return DeviceGone(text, hint=f"{_SEE_LOG}; the GPU has to be reset")
+    if status == NvStatus.PAGE_TABLE_NOT_AVAIL:
+        return DeviceGone(text, hint=_NO_PROCESS)
     if status in _UNSUPPORTED:
         return Unsupported(text, hint="Compare the driver's version with docs/nv.md")
     if status == NvStatus.INSUFFICIENT_PERMISSIONS:

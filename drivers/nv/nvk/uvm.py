@@ -14,6 +14,9 @@ UUID_BYTES: Final = 16
 MAX_GPUS: Final = 256
 """UVM_MAX_GPUS since 550.54.14: 32 devices of 8 partitions."""
 ATTRIBUTES_BYTES: Final = 36
+DISABLE_HMM: Final = 1
+"""UVM_INIT_FLAGS_DISABLE_HMM: the GPU does not reach memory of the process that was not wrapped.
+# src: uvm_types.h, and uvm_hmm.c uvm_hmm_is_enabled(): the same from 535.43.28 to 595.45.04"""
 READ_WRITE_ATOMIC: Final = 1
 """UvmGpuMappingTypeReadWriteAtomic."""
 READ_ONLY: Final = 3

@@ -29,10 +29,19 @@ CHANNEL_TRIES: Final = 4
 
 
 class UvmSpace:
-    """The GPU with this UUID, registered with an open /dev/nvidia-uvm."""
+    """The GPU with this UUID, registered with an open /dev/nvidia-uvm.
 
-    def __init__(self, world: World, fd: int, abi: Abi, ctl_fd: int, client: int) -> None:
-        self.world, self.fd, self.abi = world, fd, abi
+    `mm_fd` is a second opening of it. It ties the space to this process's memory while it is open:
+    closing it stops all channels of the space, so it is closed after `fd`. The kernel keeps this
+    process's memory until every copy of it is closed, those of forked children too.
+    # src: kernel-open/nvidia-uvm/uvm.c uvm_release_mm(), uvm_va_space_mm.c "Handling mm teardown":
+    # src: the same in 535.43.28, 550.163.01, 570.144, 580.95.05, 590.48.01 and 595.45.04
+    """
+
+    def __init__(
+        self, world: World, fd: int, mm_fd: int, abi: Abi, ctl_fd: int, client: int
+    ) -> None:
+        self.world, self.fd, self.mm_fd, self.abi = world, fd, mm_fd, abi
         self.ctl_fd, self.client = ctl_fd, client
         self.uuid = b""
         self.forked = False
@@ -48,8 +57,7 @@ class UvmSpace:
 
     def call(self, request: UvmIoctl, args: Struct, what: str) -> None:
         """One ioctl. Raises: what its status says."""
-        answer: Any = request(self.world, self.fd, args)
-        check_status(answer.rm_status, f"{request.name}: {what}")
+        _call(self.world, self.fd, request, args, what)
 
     def after_fork(self) -> None:
         """In a child: a thread that is not here may hold the lock."""
@@ -196,15 +204,29 @@ class UvmSpace:
             left, self._taken = self._taken, {}
             self._foreign.clear()
             steps: list[Step] = [] if self.forked else list(reversed(undo))
-            steps.append(partial(self.world.close, self.fd))
+            steps += [partial(self.world.close, one) for one in (self.fd, self.mm_fd)]
             run_all([*steps, *(partial(self.addresses.give, *one) for one in left.items())])
 
 
 def open_uvm(world: World, abi: Abi, ctl_fd: int, client: int) -> UvmSpace:
-    """An initialised /dev/nvidia-uvm. Raises: NotFound, Denied, what UVM refuses."""
+    """An initialised /dev/nvidia-uvm. Raises: NotFound, Denied, what UVM refuses.
+
+    UVM_REGISTER_GPU_VASPACE is NV_ERR_PAGE_TABLE_NOT_AVAIL until UVM_MM_INITIALIZE was called on a
+    second file. It warns NV_WARN_NOTHING_TO_DO where UVM ties no space to a process (module option
+    uvm_enable_va_space_mm=0, a kernel without MMU notifiers): neither file needs the other then.
+    # src: kernel-open/nvidia-uvm/uvm.c uvm_api_mm_initialize(), uvm_va_space.c
+    # src: uvm_va_space_register_gpu_va_space(): the same from 535.43.28 to 595.45.04
+    """
     with Undo() as undo:
-        fd = world.open(PATH, os.O_RDWR)
-        undo.add(lambda: world.close(fd))
-        made = UvmSpace(world, fd, abi, ctl_fd, client)
-        made.call(uvm.INITIALIZE, uvm.Initialize(), PATH)
-    return made
+        fds = [world.open(PATH, os.O_RDWR)]
+        undo.add(lambda: run_all(partial(world.close, one) for one in fds))
+        _call(world, fds[0], uvm.INITIALIZE, uvm.Initialize(flags=uvm.DISABLE_HMM), PATH)
+        fds.append(world.open(PATH, os.O_RDWR))
+        _call(world, fds[1], uvm.MM_INITIALIZE, uvm.MmInitialize(uvm_fd=fds[0]), PATH)
+    return UvmSpace(world, fds[0], fds[1], abi, ctl_fd, client)
+
+
+def _call(world: World, fd: int, request: UvmIoctl, args: Struct, what: str) -> None:
+    """One ioctl. Raises: what its status says."""
+    answer: Any = request(world, fd, args)
+    check_status(answer.rm_status, f"{request.name}: {what}")
