@@ -87,6 +87,15 @@ class GpuBuffer(FreedOnce):
             return None
         return self._bytes(held)
 
+    def before_read(self, nbytes: int) -> None:
+        """The host is about to read its first bytes; the owner has waited for the GPU."""
+
+    def before_store(self, nbytes: int) -> None:
+        """The host is about to store to its first bytes; the owner has waited for the GPU."""
+
+    def after_store(self, nbytes: int) -> None:
+        """The host has stored to its first bytes: the GPU is to see them."""
+
     def map_to(self, other: Device) -> int:
         """Let another GPU of this process reach it; the address is the same there."""
         held = self._held
@@ -116,6 +125,22 @@ class GpuBuffer(FreedOnce):
             self.device.give_back(held)
 
 
-def host_bytes(buffer: Buffer) -> memoryview | None:
-    """The bytes of a buffer that host copies need no copy engine for; None: they do."""
-    return buffer.host_bytes() if isinstance(buffer, GpuBuffer) else None
+def stored(buffer: Buffer, data: memoryview) -> bool:
+    """Store the host's bytes at a buffer's start; False: that needs a copy engine."""
+    seen = buffer.host_bytes() if isinstance(buffer, GpuBuffer) else None
+    if seen is None or not isinstance(buffer, GpuBuffer):
+        return False
+    buffer.before_store(data.nbytes)
+    seen[: data.nbytes] = data
+    buffer.after_store(data.nbytes)
+    return True
+
+
+def read(buffer: Buffer, out: memoryview) -> bool:
+    """Read a buffer's start to the host's bytes; False: that needs a copy engine."""
+    seen = buffer.host_bytes() if isinstance(buffer, GpuBuffer) else None
+    if seen is None or not isinstance(buffer, GpuBuffer):
+        return False
+    buffer.before_read(out.nbytes)
+    out[:] = seen[: out.nbytes]
+    return True

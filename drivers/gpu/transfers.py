@@ -9,7 +9,7 @@ from typing import Generic
 
 from drivers.base.buffer import flat
 from drivers.base.contracts import Buffer
-from drivers.gpu.buffer import GpuBuffer, host_bytes
+from drivers.gpu.buffer import GpuBuffer, read, stored
 from drivers.gpu.iface import GpuIface, Memory
 from drivers.gpu.pair import C, M, RingPair
 from drivers.gpu.staging import Stager, Staging
@@ -67,10 +67,7 @@ class Transfers(Generic[C, M]):
         else:
             self._waits.synchronize()
         if src.nbytes:
-            seen = host_bytes(dst)
-            if seen is not None:
-                seen[: src.nbytes] = flat(src)
-            else:
+            if not stored(dst, flat(src)):
                 with self._stager() as staging:
                     staging.copy_in(self._pair.copies, va, flat(src), self._waits.wait_ring)
             self._pair.compute.stale = True
@@ -95,10 +92,7 @@ class Transfers(Generic[C, M]):
     def copy_out(self, dst: memoryview, src: Buffer, va: int) -> None:
         """Copy `va`, the start of `src`, to host memory, after everything submitted before."""
         self._waits.synchronize()
-        seen = host_bytes(src)
-        if dst.nbytes and seen is not None:
-            dst.cast("B")[:] = seen[: dst.nbytes]
-        elif dst.nbytes:
+        if dst.nbytes and not read(src, dst.cast("B")):
             with self._stager() as staging:
                 staging.copy_out(self._pair.copies, dst.cast("B"), va, self._waits.wait_ring)
 

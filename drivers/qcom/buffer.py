@@ -1,16 +1,19 @@
 """Buffers in the machine's memory, and the host's caches around its copies.
 
-Where the SMMU does not look into the host's caches, buffers are seen through copies alone: those
-invalidate what they read, and clean what they wrote.
+Where the SMMU does not look into the host's caches, buffers are seen through copies alone. A copy
+cleans the lines that it wrote. Before it reads, lines are cleaned and then dropped: KGSL does whole
+pages, where a neighbour's bytes may be in caches alone while another thread stores them.
 """
 
 from __future__ import annotations
 
-from drivers.base.contracts import Buffer
+from typing import Final
+
 from drivers.gpu.buffer import GpuBuffer
-from drivers.gpu.transfers import Transfers
 from drivers.qcom.kgsl.memory import CachedMemory
-from drivers.qcom.rings import QcomComputeRing, QcomCopyRing
+
+LINE_BYTES: Final = 64
+"""A line of the host's caches, of all cores that Qualcomm sold with these GPUs."""
 
 
 class QcomBuffer(GpuBuffer):
@@ -30,25 +33,20 @@ class QcomBuffer(GpuBuffer):
         found = super().host
         return None if self._cached() is not None else found
 
-    def host_bytes(self) -> memoryview | None:
-        """A view for one copy: its owner has waited for the GPU."""
+    def before_read(self, nbytes: int) -> None:
+        """What the GPU wrote is what the host reads."""
         held = self._cached()
         if held is not None:
-            held.invalidate(self.gpu_va - held.gpu_va, self.nbytes)
-        return super().host_bytes()
+            held.refresh(self.gpu_va - held.gpu_va, nbytes)
 
-    def clean(self, nbytes: int) -> None:
-        """The host has stored so many bytes: the GPU sees them."""
+    def before_store(self, nbytes: int) -> None:
+        """The rest of the last line is what the GPU wrote."""
+        held, rest = self._cached(), nbytes % LINE_BYTES
+        if held is not None and rest:
+            held.refresh(self.gpu_va - held.gpu_va + nbytes - rest, LINE_BYTES)
+
+    def after_store(self, nbytes: int) -> None:
+        """What the host stored is in memory."""
         held = self._cached()
         if held is not None:
             held.clean(self.gpu_va - held.gpu_va, nbytes)
-
-
-class QcomTransfers(Transfers[QcomComputeRing, QcomCopyRing]):
-    """Host copies."""
-
-    def copy_in(self, dst: Buffer, va: int, src: memoryview) -> None:
-        """Copy host memory to `va`, the start of `dst`, after everything submitted before."""
-        super().copy_in(dst, va, src)
-        if isinstance(dst, QcomBuffer) and src.nbytes:
-            dst.clean(src.nbytes)

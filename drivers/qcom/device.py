@@ -26,7 +26,7 @@ from drivers.gpu.heap import Allocation, Heap
 from drivers.gpu.iface import Memory, signal_at
 from drivers.gpu.recordings import Recordings
 from drivers.gpu.slots import Slots
-from drivers.qcom.buffer import QcomBuffer, QcomTransfers
+from drivers.qcom.buffer import QcomBuffer
 from drivers.qcom.faults import QcomReporter
 from drivers.qcom.gate import Gate
 from drivers.qcom.graphs import QcomGraph
@@ -41,6 +41,7 @@ from drivers.qcom.rings import (
     QcomCopyRing,
     QcomPair,
     QcomRecovery,
+    QcomTransfers,
     QcomWaits,
 )
 from drivers.qcom.signal import TIME_OFF, QcomSignal, checked_value

@@ -10,6 +10,7 @@ from drivers.gpu.incident import Incident
 from drivers.gpu.pair import RingPair
 from drivers.gpu.recovery import Recovery
 from drivers.gpu.ring import ComputeRing, CopyRing, Ring, RingParts
+from drivers.gpu.transfers import Transfers
 from drivers.gpu.waits import Waits
 from drivers.qcom.gate import Gate
 from drivers.qcom.iface import QcomQueue
@@ -82,6 +83,7 @@ class QcomCopyRing(StreamRing, CopyRing):
 
 
 QcomPair: TypeAlias = RingPair[QcomComputeRing, QcomCopyRing]
+QcomTransfers: TypeAlias = Transfers[QcomComputeRing, QcomCopyRing]
 QcomWaits: TypeAlias = Waits[QcomComputeRing, QcomCopyRing]
 
 

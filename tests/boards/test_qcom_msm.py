@@ -62,7 +62,7 @@ def test_the_drivers_name() -> None:
         ("get_param", {"pipe": 1, "param": 1}, errno.EINVAL),
         ("get_param", {"pipe": 0x10, "param": 0x77}, errno.EINVAL),
         ("set_param", {"pipe": 0x10, "param": 0xB, "value": 1}, errno.EPERM),
-        ("set_param", {"pipe": 0x10, "param": 0x15, "value": 1}, errno.EINVAL),
+        ("set_param", {"pipe": 0x10, "param": 0x16, "value": 1}, errno.EINVAL),
         ("gem_new", {"size": 0, "flags": 0x20000}, errno.EINVAL),
         ("gem_new", {"size": 4096}, errno.EINVAL),
         ("gem_new", {"size": 4096, "flags": 0x20004}, errno.EINVAL),
@@ -252,7 +252,7 @@ def _bind(one: MsmClient, **op: int) -> None:
 
 def test_mappings_of_the_processs_own() -> None:
     with msm_client("x1-85", vm_bind=True) as one:
-        one.call("set_param", pipe=0x10, param=0x15, value=1)
+        one.call("set_param", pipe=0x10, param=0x16, value=1)
         work, one.queue = one.queue, one.call("submitqueue_new", flags=2).id
         stream, block = (one.alloc(8192, address=False) for _ in range(2))
         _fails(errno.EINVAL, lambda: one.call("gem_info", handle=block.id, info=1))

@@ -96,6 +96,12 @@ class CacheOp(IntFlag):
     FROM_GPU = 2
 
 
+CACHE_RANGE: Final = 1 << 31
+"""KGSL_GPUMEM_CACHE_RANGE, beside a CacheOp: without it KGSL takes no notice of `offset` and
+`length`, and does all of the object. With it no bytes are EINVAL, and bytes outside ERANGE.
+# src: kgsl.c _kgsl_gpumem_sync_cache(); kgsl_sharedmem.c kgsl_cache_range_op(); msm-3.10 to 6.x"""
+
+
 CONSTRAINT_PWRLEVEL: Final = 1
 PWR_MAX: Final = 1
 TIMESTAMP_RETIRED: Final = 2

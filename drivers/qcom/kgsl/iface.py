@@ -28,6 +28,7 @@ from drivers.qcom.clock import CounterClock
 from drivers.qcom.iface import LentMemory, NoGpuAddress, Plan
 from drivers.qcom.kgsl import imports, memory
 from drivers.qcom.kgsl.abi import (
+    CACHE_RANGE,
     CONSTRAINT_PWRLEVEL,
     GET_PROPERTY,
     MEMORY_INFO,
@@ -136,10 +137,12 @@ class KgslIface:
         return memory.allocate(self, nbytes, use, name, host=host)
 
     def sync(self, number: int, off: int, nbytes: int, op: CacheOp) -> None:
-        """Clean or invalidate the host's caches of a part of an object."""
+        """Clean or invalidate the host's caches of a part of an object; of nothing, do nothing."""
+        if not nbytes:
+            return
         with self._looking:
             self._check()
-            one = SyncObject(offset=off, length=nbytes, id=number, op=int(op))
+            one = SyncObject(offset=off, length=nbytes, id=number, op=op | CACHE_RANGE)
             self._arena.write(0, bytes(one.raw))
             call = ObjectSync(objs=self._arena.cpu_va, obj_len=SyncObject.SIZE, count=1)
             OBJECT_SYNC(self.world, self.fd, call)

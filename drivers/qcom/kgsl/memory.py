@@ -96,9 +96,9 @@ class CachedMemory(KgslMemory):
         """The host's stores are in memory."""
         self.gpu.sync(self.number, off, nbytes, CacheOp.TO_GPU)
 
-    def invalidate(self, off: int, nbytes: int) -> None:
-        """The host sees what the GPU wrote; nothing is there that only the host has."""
-        self.gpu.sync(self.number, off, nbytes, CacheOp.FROM_GPU)
+    def refresh(self, off: int, nbytes: int) -> None:
+        """The host sees what the GPU wrote, and no store of the host's is lost."""
+        self.gpu.sync(self.number, off, nbytes, CacheOp.TO_GPU | CacheOp.FROM_GPU)
 
 
 def is_coherent(world: World, fd: int) -> bool:

@@ -50,7 +50,6 @@ class SubmitBoFlag(IntFlag):
 
     READ = 1
     WRITE = 2
-    NO_IMPLICIT = 8
 
 
 NO_IMPLICIT: Final = 0x80000000

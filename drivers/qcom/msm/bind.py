@@ -32,8 +32,10 @@ from drivers.qcom.msm.abi import (
     SubmitQueue,
 )
 
-EN_VM_BIND: Final = 0x15
-"""MSM_PARAM_EN_VM_BIND."""
+EN_VM_BIND: Final = 0x16
+"""MSM_PARAM_EN_VM_BIND; 0x15 is HAS_PRR, which is read alone. Once, before the file has addresses:
+then EBUSY. EINVAL without a page table for each process, and in kernels that do not have it.
+# src: Linux 6.17, adreno_gpu.c adreno_set_param()"""
 BIND_QUEUE: Final = 0x2
 """MSM_SUBMITQUEUE_VM_BIND."""
 OP_UNMAP, OP_MAP = 0, 1

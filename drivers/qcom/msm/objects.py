@@ -13,7 +13,10 @@ from drivers.base.contracts import Region, World
 from drivers.base.pages import PAGE_BYTES
 from drivers.qcom.msm.abi import SubmitBo, SubmitBoFlag
 
-_FLAGS: Final = SubmitBoFlag.READ | SubmitBoFlag.NO_IMPLICIT
+_FLAGS: Final = SubmitBoFlag.READ
+"""Each object has READ or WRITE: others are EINVAL. MSM_SUBMIT_BO_NO_IMPLICIT is one of DRM 1.10.0
+(Linux 6.3), EINVAL before, and the submission says it for all of its objects anyway.
+# src: msm_gem_submit.c submit_lookup_objects(), submit_fence_sync(), Linux 5.15 to 6.17"""
 
 
 class Listed:
