@@ -20,7 +20,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import repeat
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+from typing import (
+    Any,
+    Generic,
+    NamedTuple,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypeVar,
+    runtime_checkable,
+)
 
 from drivers.base.contracts import Argument, Buffer, Graph, Grid, Param, Program, Signal
 from drivers.base.errors import BadArgument, Unsupported
@@ -123,6 +132,24 @@ class Kernels(Protocol[Step_co]):
         """
 
 
+@runtime_checkable
+class SharedKernels(Protocol[Step_co]):
+    """What a queue needs in addition where shared memory may be added at launch."""
+
+    def launch_shared(
+        self,
+        program: Program,
+        words: Sequence[Word],
+        grid: Grid,
+        block: Grid | None,
+        shared_bytes: int,
+    ) -> Step_co:
+        """A launch with so much shared memory, above 0, beside what the kernel declares.
+
+        Raises: BadArgument, UseAfterFree.
+        """
+
+
 class Copies(Protocol[Step_co]):
     """What a queue needs in addition to copy."""
 
@@ -176,13 +203,30 @@ class Builder(Generic[Step]):
         args: Sequence[Argument],
         grid: Grid = (1, 1, 1),
         block: Grid | None = None,
+        *,
+        shared_bytes: int = 0,
     ) -> Self:
-        """Run `program` over `grid` workgroups of `block` lanes; None: its own block."""
+        """Run `program` over `grid` workgroups of `block` lanes; None: its own block.
+
+        `shared_bytes`: of shared memory beside what the kernel declares.
+        """
         kernels = self._kernels
         if kernels is None:
             raise Unsupported(f"{self._commands.name} only copies", hint="use compute_queue()")
+        if type(shared_bytes) is not int or shared_bytes < 0:
+            raise BadArgument(
+                f"{shared_bytes!r:.40} bytes of shared memory", hint="pass an int, 0 or more"
+            )
         words, keep, patches = self._arguments(args, repeat(kernels.argument_word))
-        step = kernels.launch(program, words, grid, block)
+        if not shared_bytes:
+            step = kernels.launch(program, words, grid, block)
+        elif isinstance(kernels, SharedKernels):
+            step = kernels.launch_shared(program, words, grid, block, shared_bytes)
+        else:
+            raise Unsupported(
+                f"kernels of {program!r:.80} declare all their shared memory: no launch adds to it",
+                hint="declare the size in the kernel's source",
+            )
         return self._add(step, [program, *keep], patches)
 
     def copy(self, dst: Buffer | Param, src: Buffer | Param, nbytes: int) -> Self:

@@ -28,6 +28,7 @@ def launch_item(
     values: Sequence[int],
     grid: Grid,
     block: Grid | None,
+    shared_bytes: int = 0,
 ) -> Item:
     """A launch of a queue, everything checked. Raises: BadArgument, UseAfterFree."""
     if not isinstance(program, AmdProgram) or program.device is not device:
@@ -41,5 +42,6 @@ def launch_item(
         block = kernel.block, 1, 1
     else:
         launches.check_block(block, kernel.max_block, repr(program))
+    launches.check_shared(shared_bytes, kernel.group_bytes, device.limits, repr(program))
     masked = [value & mask for value, mask in zip(values, program.masks, strict=True)]
-    return Item((), program, masked, grid, block)
+    return Item((), program, masked, grid, block, shared_bytes)

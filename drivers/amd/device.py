@@ -14,7 +14,8 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Final, Self
 
-from drivers.amd.arguments import MAX_GRID, bad_count, launch_item
+from drivers.amd.arguments import MAX_GRID, bad_count
+from drivers.amd.arguments import launch_item as checked_launch
 from drivers.amd.compute_ring import AmdComputeRing
 from drivers.amd.faults import AmdReporter
 from drivers.amd.graphs import AmdGraphMemory, AqlGraph, Pm4Graph
@@ -32,7 +33,7 @@ from drivers.amd.signal import AmdSignal, checked_value, new_signal
 from drivers.amd.zeroing import zero
 from drivers.base import forks, launches
 from drivers.base.buffer import checked_size, host_nbytes
-from drivers.base.contracts import Binary, Buffer, Grid, Program, Signal
+from drivers.base.contracts import Binary, Buffer, Program, Signal
 from drivers.base.errors import DeviceError, DeviceFault, UseAfterFree
 from drivers.base.life import Life
 from drivers.base.memory_stats import MemoryStats
@@ -271,11 +272,8 @@ class AmdDevice:
             if isinstance(thing, AmdBuffer | AmdProgram | AmdSignal):
                 _ = thing.gpu_va
 
-    def launch_item(
-        self, program: Program, values: Sequence[int], grid: Grid, block: Grid | None
-    ) -> Item:
-        """A launch of a queue, everything checked. Raises: BadArgument, UseAfterFree."""
-        return launch_item(self, program, values, grid, block)
+    launch_item = checked_launch
+    """A launch of a queue, everything checked. Raises: BadArgument, UseAfterFree."""
 
     # Queues and graphs
 
@@ -302,7 +300,7 @@ class AmdDevice:
                 ring.refresh()
             for item in items:
                 if isinstance(item.program, AmdProgram):
-                    launcher = item.program.for_block(item.block)
+                    launcher = item.program.for_block(item.block, shared_bytes=item.shared_bytes)
                     ring.launch(launcher, item.values, item.grid)
                 else:
                     ring.emit(item.words)

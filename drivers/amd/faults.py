@@ -13,6 +13,7 @@ from drivers.gpu.faults import RECOVERED, kernels_named, page_fault, uncorrectab
 from drivers.gpu.incident import Incident
 from drivers.gpu.recordings import Recordings
 from drivers.gpu.ring import DUMP_BYTES, DUMP_LINES, Ring
+from queues.amd.kernarg import NULL_BYTES
 from queues.amd.pm4_launch import PGM_SHIFT, Target
 from queues.amd.pm4_layouts import SH_REG_BASE
 from queues.decode import decode, decoder, dump, words_of
@@ -152,12 +153,20 @@ class AmdReporter:
         names = self._programs.names(code_va=incident.pc) if incident.pc else []
         names = names or self.kernels(ring)
         if incident.page is not None:
-            return page_fault(incident.page, ring.name, self._blocks(), names)
+            advice = self._advice(incident.page.gpu_va, names)
+            return page_fault(incident.page, ring.name, self._blocks(), names, advice)
         if incident.reset is not None:
             return was_reset(self._name, incident.cause, incident.reset, names, ring.name)
         if incident.stopped:
             return self._stopped(incident, names, ring)
         return uncorrectable(self._name, incident.cause, names, ring.name)
+
+    def _advice(self, va: int, names: list[str]) -> str:
+        """What to do about a page fault where services of a host runtime would be, else ""."""
+        used = self._programs.services(names) if va < NULL_BYTES else []
+        if not used:
+            return ""
+        return f"No launch here serves {'; '.join(used)}: compile the kernel without what it uses"
 
     def _stopped(self, incident: Incident, names: list[str], ring: Ring) -> DeviceFault:
         why, at = incident.cause, f" near pc {incident.pc:#x}" if incident.pc else ""

@@ -29,7 +29,7 @@ def _prepared(item: Item) -> AnyLauncher:
     program = item.program
     if not isinstance(program, AmdProgram):
         raise BadArgument(f"{program!r} is not a program")
-    return program.for_block(item.block, reports=False)
+    return program.for_block(item.block, reports=False, shared_bytes=item.shared_bytes)
 
 
 class Owner(graph_memory.Owner, Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias
 
 from drivers.amd.aql_ring import MOST_ARGUMENTS_BYTES
-from drivers.amd.chips import MAX_WORKGROUP_LANES, Chip
+from drivers.amd.chips import MAX_WORKGROUP_LANES
 from drivers.amd.iface import Iface
 from drivers.base.contracts import Binary, Limits
 from drivers.base.errors import MalformedInput, Unsupported, UseAfterFree
@@ -15,20 +15,20 @@ from drivers.base.undo import Undo
 from drivers.gpu.iface import Memory, Use
 from queues.amd import kernarg as amd_kernarg
 from queues.amd.aql_launch import AqlLauncher
-from queues.amd.kernarg import Hidden
+from queues.amd.kernarg import BASES, Hidden
 from queues.amd.kernel_code import AmdCode
 from queues.amd.pm4_launch import Block, Kernel, Launcher
 
 MAX_IMAGE_BYTES: Final = 256 << 20
 MAX_ARGS: Final = 512
+MOST_PREPARED: Final = 256
+"""Launches of one program that are kept: of a size of workgroups and of shared memory each."""
 MAX_KERNARG_BYTES: Final = MOST_ARGUMENTS_BYTES
 _WORD_LIMIT: Final = 1 << 32
 _CODE_ALIGN: Final = 256
 _DESCRIPTOR_BYTES: Final = 64
 _ADDRESS_BYTES: Final = 8
 _ADDRESS_MASK: Final = (1 << 64) - 1
-_LDS_SHIFT, _LDS_MAX = 15, (1 << 9) - 1
-"""COMPUTE_PGM_RSRC2.LDS_SIZE, which the descriptor leaves open. # src: LLVM AMDGPUUsage"""
 
 
 class Owner(Protocol):
@@ -87,7 +87,7 @@ class AmdProgram:
             (number, mask) for number, mask in enumerate(self.masks) if mask != _ADDRESS_MASK
         )
         """Arguments smaller than a 64-bit word, with their masks."""
-        self._blocks: dict[tuple[Block, bool], Launcher | AqlLauncher] = {}
+        self._blocks: dict[tuple[Block, bool, int], Launcher | AqlLauncher] = {}
         self.launcher = self.for_block((kernel.block, 1, 1))
         self._bo = bo  # last: until here the caller frees it
 
@@ -116,11 +116,20 @@ class AmdProgram:
         """Whether it is not closed."""
         return self._bo is not None
 
-    def for_block(self, block: Block, *, reports: bool = True) -> Launcher | AqlLauncher:
-        """Launches with workgroups of this size; with `reports`, the ring's progress after them."""
-        found = self._blocks.get((block, reports))
+    def for_block(
+        self, block: Block, *, reports: bool = True, shared_bytes: int = 0
+    ) -> Launcher | AqlLauncher:
+        """Launches with workgroups of this size; with `reports`, the ring's progress after them.
+
+        `shared_bytes`: local memory beside what the kernel declares.
+        """
+        key = block, reports, shared_bytes
+        found = self._blocks.get(key)
         if found is None:
-            found = self._blocks[block, reports] = self._prepare(self.kernel, block, reports)
+            if len(self._blocks) >= MOST_PREPARED:
+                self._blocks.clear()  # what runs holds its own
+            kernel = self.kernel.with_shared(shared_bytes) if shared_bytes else self.kernel
+            found = self._blocks[key] = self._prepare(kernel, block, reports)
         return found
 
     def renew(self) -> None:
@@ -163,7 +172,7 @@ def load(
     with Undo() as undo:
         bo = iface.allocate(len(binary.image), Use.CODE, f"code of {binary.name}")
         undo.add(bo.free)
-        kernel = _kernel(iface.chip, binary, bo.gpu_va)
+        kernel = _kernel(iface, binary, bo.gpu_va)
         ensure_scratch(kernel)
         program = AmdProgram(device, binary, kernel, bo, prepare)
         undo.hand_over(program.close)
@@ -197,21 +206,21 @@ def _within(binary: Binary, name: str, value: object, most: int) -> int:
     return value
 
 
-def _kernel(chip: Chip, binary: Binary, base: int) -> Kernel:
+def _kernel(iface: Iface, binary: Binary, base: int) -> Kernel:
+    chip = iface.chip
     needs, code = binary.resources, AmdCode.of(binary)
     lanes = needs.max_block or MAX_WORKGROUP_LANES
     block = _within(binary, "block", needs.block or lanes, lanes)
     at = _within(binary, "code_offset", code.code_offset, len(binary.image) - 4)
     if not block or at % _CODE_ALIGN:
         raise MalformedInput(f"{binary.name}: {block} work-items a workgroup, code at {at:#x}")
-    granules = -(-needs.shared_bytes // chip.lds_granule_bytes)
-    args, hidden = _args(binary, code)
+    args, hidden = _args(binary, code, iface)
     return Kernel(
         name=binary.name,
         code_va=base + at,
         descriptor_va=base + binary.entry,
         rsrc1=code.rsrc1,
-        rsrc2=code.rsrc2 & ~(_LDS_MAX << _LDS_SHIFT) | granules << _LDS_SHIFT,
+        rsrc2=code.rsrc2,
         rsrc3=code.rsrc3,
         properties=_within(binary, "properties", code.properties, 0xFFFF),
         block=block,
@@ -221,7 +230,15 @@ def _kernel(chip: Chip, binary: Binary, base: int) -> Kernel:
         kernarg_bytes=_within(binary, "kernarg_bytes", code.kernarg_bytes, MAX_KERNARG_BYTES),
         args=args,
         hidden=hidden,
-    )
+        lds_granule_bytes=chip.lds_granule_bytes,
+    ).with_shared(0)
+
+
+def _bases(iface: Iface) -> dict[str, int]:
+    """Upper halves of the apertures of local and private memory, by the argument's kind."""
+    found = iface.apertures()
+    return {"hidden_shared_base": found.lds_base >> 32,
+            "hidden_private_base": found.scratch_base >> 32}  # fmt: skip
 
 
 def _private(binary: Binary, code: AmdCode) -> int:
@@ -233,7 +250,9 @@ def _private(binary: Binary, code: AmdCode) -> int:
     return _within(binary, "scratch_bytes", binary.resources.scratch_bytes, _WORD_LIMIT - 1)
 
 
-def _args(binary: Binary, code: AmdCode) -> tuple[tuple[tuple[int, int], ...], tuple[Hidden, ...]]:
+def _args(
+    binary: Binary, code: AmdCode, iface: Iface
+) -> tuple[tuple[tuple[int, int], ...], tuple[Hidden, ...]]:
     """The arguments that a launch takes, and the hidden ones that it fills."""
     given = binary.resources.args
     if given is None or len(given) > MAX_ARGS:
@@ -243,7 +262,10 @@ def _args(binary: Binary, code: AmdCode) -> tuple[tuple[tuple[int, int], ...], t
         _within(binary, "an argument's size", arg.nbytes, MAX_KERNARG_BYTES)
     for one in code.implicit:
         amd_kernarg.check(binary.name, one.number, one.kind)
-    hidden = [Hidden(one.offset, one.nbytes, one.kind) for one in code.implicit]
+    bases = _bases(iface) if any(one.kind in BASES for one in code.implicit) else {}
+    hidden = [
+        Hidden(one.offset, one.nbytes, one.kind, bases.get(one.kind, 0)) for one in code.implicit
+    ]
     own = given[-1].offset + given[-1].nbytes if given else 0
     amd_kernarg.check_place(binary.name, hidden, own, code.kernarg_bytes)
     return tuple((arg.offset, arg.nbytes) for arg in given), tuple(hidden)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple
@@ -19,6 +20,7 @@ from drivers.gpu.iface import Memory
 from drivers.gpu.recordings import Recordings
 from queues.amd.aql_launch import AqlLauncher
 from queues.amd.hidden import HiddenAqlLauncher, HiddenLauncher
+from queues.amd.kernarg import NULLS
 from queues.amd.pm4_launch import Block, Kernel, Launcher, Scratch, Target
 
 DROPPED: Final = 64
@@ -102,6 +104,16 @@ class Programs:
         dropped = self._dropped.copy()  # in one step: a collection may drop programs at any time
         gone = (one.name for one in dropped if one.is_at(code_va, descriptor_va))
         return found or list(islice(gone, 1))
+
+    def services(self, names: Sequence[str]) -> list[str]:
+        """Services of a host runtime that kernels of these names list, and no launch has."""
+        kinds = {
+            one.kind
+            for program in list(self._all)
+            if program.alive and program.name in names
+            for one in program.kernel.hidden
+        }
+        return sorted({what for kind, what in NULLS.items() if kind in kinds})
 
     @property
     def old_scratch(self) -> list[Step]:

@@ -256,12 +256,16 @@ class CommandQueue(Protocol):
         args: Sequence[Argument],
         grid: Grid = (1, 1, 1),
         block: Grid | None = None,
+        *,
+        shared_bytes: int = 0,
     ) -> Self:
         """Run `program` in `grid` workgroups of `block` lanes, along x, y and z.
 
         Without `block`: of the block it was compiled for. The CPU's work items are workgroups of
-        one lane along x. Raises: BadArgument above `Limits.max_grid`, `Limits.max_block` or the
-        kernel's own maximum; Unsupported where `can_exec` is False.
+        one lane along x. `shared_bytes` of shared memory are added to what the kernel declares
+        (HIP's and CUDA's `extern __shared__`). Raises: BadArgument above `Limits.max_grid`,
+        `Limits.max_block`, `Limits.shared_bytes` or the kernel's own maximum; Unsupported where
+        `can_exec` is False, and for `shared_bytes` of a device whose kernels declare all of it.
         """
 
     def copy(self, dst: Buffer | Param, src: Buffer | Param, nbytes: int) -> Self:

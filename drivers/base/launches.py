@@ -46,6 +46,16 @@ def check_block(block: object, most: int, name: str) -> None:
         )
 
 
+def check_shared(added: int, declared: int, limits: Limits, name: str) -> None:
+    """Raises: BadArgument for more shared memory than a workgroup has."""
+    if declared + added > limits.shared_bytes:
+        raise BadArgument(
+            f"{name} declares {declared} bytes of shared memory, and {added} more are above the "
+            f"device's {limits.shared_bytes}",
+            hint=f"pass shared_bytes of at most {max(limits.shared_bytes - declared, 0)}",
+        )
+
+
 def integer_word(value: object) -> int:
     """The 64-bit word of a number as a kernel argument. Raises: BadArgument for anything else."""
     if type(value) is int and _SIGNED_MIN <= value <= U64_MAX:

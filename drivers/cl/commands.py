@@ -37,6 +37,8 @@ class Launch:
     blocks: Sequence[Block]
     grid: Grid
     block: Grid
+    shared_bytes: int = 0
+    """Local memory that the kernel takes as its last argument, where it does."""
 
     def filled(self, number: int, block: Block) -> Launch:
         """The same with another argument."""
@@ -55,6 +57,8 @@ class Launch:
             kernel.number(program.nargs + 1, self.grid[0])
         else:
             kernel.arguments(self.blocks)
+            if self.shared_bytes:
+                kernel.shared(len(self.blocks), self.shared_bytes)
         kernel.sizes(grid, self.block)
         kernel.holds = self.blocks
         return kernel

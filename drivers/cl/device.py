@@ -197,7 +197,7 @@ class ClDevice:
             handles = self.builder.kernel(code, ENTRY + binary.name)
             program = ClProgram(
                 self, binary.name, handles, code.nargs, needs.block or code.block,
-                code.max_block, needs.scratch_bytes, code.source,
+                code.max_block, needs.scratch_bytes, code.source, code.shared_bytes,
             )  # fmt: skip
             self._standing.programs.add(program)
             return program

@@ -24,7 +24,7 @@ class Kernel:
     """One cl_kernel. Its arguments are set where they change; use it under the device's lock."""
 
     __slots__ = (
-        "_api", "_cell", "_count", "_set", "_sizes", "_svm", "_value",
+        "_api", "_cell", "_count", "_set", "_shared", "_sizes", "_svm", "_value",
         "handle", "holds", "local", "whole",
     )  # fmt: skip
 
@@ -36,7 +36,7 @@ class Kernel:
         """Addresses of the global and the local size."""
         self.holds: Sequence[Block] | None = None
         """The list whose memory its arguments are, with the sizes of that launch."""
-        self._count = -1
+        self._count, self._shared = -1, 0
         self._svm = api.functions.get("clSetKernelArgSVMPointer")
         self._value = api.functions["clSetKernelArg"]
 
@@ -69,6 +69,17 @@ class Kernel:
             raise error_of("clSetKernelArg", signed(status))
         self._count = value
 
+    def shared(self, place: int, nbytes: int) -> None:
+        """Local memory of a workgroup, as the argument at `place`."""
+        known = self._shared
+        if known == nbytes:
+            return
+        self._shared = 0
+        status = self._value(self.handle, place, nbytes, 0)
+        if status & _BITS32:
+            raise error_of("clSetKernelArg", signed(status))
+        self._shared = nbytes
+
     def sizes(self, grid: Grid, block: Grid) -> None:
         """Work items and those of a workgroup, for the next launch."""
         words = self._sizes.words
@@ -92,12 +103,12 @@ class ClProgram:
 
     def __init__(
         self, device: ProgramOwner, name: str, handles: tuple[int, int], nargs: int, block: int,
-        max_block: int, scratch_bytes: int, source: bytes,
+        max_block: int, scratch_bytes: int, source: bytes, shared_bytes: int = 0,
     ) -> None:  # fmt: skip
         self._kernel: Kernel | None = None
         self.device, self.name, self.nargs = device, name, nargs
         self.block, self.max_block, self.scratch_bytes = block, max_block, scratch_bytes
-        self.source = source
+        self.source, self.shared_bytes = source, shared_bytes
         self._program, handle = handles
         self._kernel = Kernel(device.api, handle, nargs + device.hidden_args)
         self.gpu_va = handle

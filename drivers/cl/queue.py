@@ -7,6 +7,7 @@ from functools import partial
 
 from drivers.base import launches
 from drivers.base.contracts import Buffer, Grid, Program, Signal
+from drivers.base.errors import Unsupported
 from drivers.cl.commands import (
     Fence,
     Flag,
@@ -48,12 +49,40 @@ class ClCommands:
     def launch(
         self, program: Program, words: Sequence[Block], grid: Grid, block: Grid | None
     ) -> Launch:
-        one = own_program(self.owner, ClProgram, program, len(words))
+        return self._launch(program, words, grid, block, 0)
+
+    def launch_shared(
+        self,
+        program: Program,
+        words: Sequence[Block],
+        grid: Grid,
+        block: Grid | None,
+        shared_bytes: int,
+    ) -> Launch:
+        """The kernel's last parameter is the pointer to local memory."""
+        if self.owner.hidden_args:
+            raise Unsupported(
+                f"kernels of {program!r} have a processor's shape, without local memory",
+                hint="set CL_LANES=1",
+            )
+        return self._launch(program, words, grid, block, shared_bytes)
+
+    def _launch(
+        self,
+        program: Program,
+        words: Sequence[Block],
+        grid: Grid,
+        block: Grid | None,
+        shared_bytes: int,
+    ) -> Launch:
+        taken = len(words) + bool(shared_bytes)
+        one = own_program(self.owner, ClProgram, program, taken)
+        launches.check_shared(shared_bytes, one.shared_bytes, self.owner.limits, one.name)
         launches.check_grid(grid, self.owner.limits)
         if block is not None:
             launches.check_block(block, one.max_block, one.name)
         lanes = block or (max(one.block, 1), 1, 1)
-        return Launch(self.owner, self._ring, one, one.kernel, [*words], grid, lanes)
+        return Launch(self.owner, self._ring, one, one.kernel, [*words], grid, lanes, shared_bytes)
 
     def copy_word(self, value: Buffer, nbytes: int, *, write: bool) -> Block:
         found: ClBuffer = own_buffer(self.owner, value)

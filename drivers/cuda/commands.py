@@ -22,9 +22,11 @@ class Launch:
     """64-bit words, cut to the sizes of the kernel's arguments."""
     grid: Grid
     block: Grid
+    shared_bytes: int = 0
+    """Beside what every launch of the kernel has."""
 
     def __call__(self) -> bool:
-        start(self.ring, self.kernel, self.words, self.grid, self.block)
+        start(self.ring, self.kernel, self.words, self.grid, self.block, self.shared_bytes)
         return True
 
     def filled(self, number: int, word: int) -> Launch:
@@ -34,10 +36,13 @@ class Launch:
         return replace(self, words=tuple(words))
 
 
-def start(ring: Ring, kernel: Kernel, words: tuple[int, ...], grid: Grid, block: Grid) -> None:
+def start(
+    ring: Ring, kernel: Kernel, words: tuple[int, ...], grid: Grid, block: Grid, added: int = 0
+) -> None:
     """Enqueue a kernel."""
     extra = kernel.put(words)
-    code = ring.start(kernel.function, *grid, *block, kernel.dynamic, ring.stream, 0, extra)
+    shared = kernel.dynamic + added
+    code = ring.start(kernel.function, *grid, *block, shared, ring.stream, 0, extra)
     if code:
         ring.api.fail("cuLaunchKernel", code)
     ring.kernels.append(kernel.name)

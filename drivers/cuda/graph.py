@@ -69,7 +69,7 @@ class Run:
 
 
 def _node(launch: Launch) -> bytes:
-    return launch.kernel.node(launch.words, launch.grid, launch.block)
+    return launch.kernel.node(launch.words, launch.grid, launch.block, launch.shared_bytes)
 
 
 class CudaGraph(Recording[Step]):

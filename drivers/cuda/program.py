@@ -28,6 +28,8 @@ class Kernel:
     def __init__(self, function: int, name: str, params: Params, dynamic: int = 0) -> None:
         self.function, self.name, self.dynamic = function, name, dynamic
         """`dynamic`: bytes of shared memory that each launch asks for."""
+        self._allowed = dynamic
+        """How many cuFuncSetAttribute has allowed."""
         self.masks = tuple((1 << 8 * nbytes) - 1 for _, nbytes in params.places)
         self._whole = all(nbytes == _WORD_BYTES for _, nbytes in params.places)
         self._order, text = _packed(params)
@@ -50,10 +52,21 @@ class Kernel:
         self._pack(self._block, 0, *words)
         return self._extra.at
 
-    def node(self, words: Sequence[int], grid: Grid, block: Grid) -> bytes:
+    def allow(self, api: Api, added: int) -> None:
+        """Let launches add so much shared memory; above 48 KiB the library must be asked.
+
+        # src: CUDA driver API, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        """
+        wanted = self.dynamic + added
+        if wanted > self._allowed:
+            which = abi.FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            api.do("cuFuncSetAttribute", self.function, which, wanted)
+            self._allowed = wanted
+
+    def node(self, words: Sequence[int], grid: Grid, block: Grid, added: int) -> bytes:
         """CUDA_KERNEL_NODE_PARAMS of a launch, valid until the next arguments are put."""
         return abi.KERNEL_NODE.pack(
-            self.function, *grid, *block, self.dynamic, 0, self.put(words), 0, 0
+            self.function, *grid, *block, self.dynamic + added, 0, self.put(words), 0, 0
         )
 
 
@@ -81,10 +94,13 @@ class CudaProgram:
     """A loaded kernel. `gpu_va` is its CUfunction: libcuda shows no address of its code."""
 
     def __init__(
-        self, device: ProgramOwner, kernel: Kernel, block: int, max_block: int, unload: Step
-    ) -> None:
+        self, device: ProgramOwner, kernel: Kernel, block: int, max_block: int, unload: Step,
+        declared_bytes: int = 0,
+    ) -> None:  # fmt: skip
         self.device, self.name, self.kernel = device, kernel.name, kernel
         self.nargs, self.block, self.max_block = len(kernel.masks), block, max_block
+        self.declared_bytes = declared_bytes
+        """Shared memory that every launch has."""
         self._unload: Callable[[], object] | None = unload
         self.gpu_va = kernel.function
 
@@ -141,5 +157,5 @@ def load(api: Api, device: ProgramOwner, binary: Binary, most: int) -> CudaProgr
         if dynamic:
             which = abi.FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES
             api.do("cuFuncSetAttribute", function, which, dynamic)
-        kernel = Kernel(function, binary.name, params, dynamic)
-        return CudaProgram(device, kernel, block, min(largest, allowed), unload)
+        kernel, shared = Kernel(function, binary.name, params, dynamic), needs.shared_bytes or 0
+        return CudaProgram(device, kernel, block, min(largest, allowed), unload, shared)

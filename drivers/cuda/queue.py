@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from drivers.base import launches
 from drivers.base.contracts import Buffer, Graph, Grid, Program, Signal
@@ -40,7 +41,7 @@ class CudaCommands:
 
     def launch(
         self, program: Program, words: Sequence[int], grid: Grid, block: Grid | None
-    ) -> Step:
+    ) -> Launch:
         made = own_program(self.owner, CudaProgram, program, len(words))
         launches.check_grid(grid, self.owner.limits)
         if block is None:
@@ -48,6 +49,21 @@ class CudaCommands:
         else:
             launches.check_block(block, made.max_block, made.name)
         return Launch(self.ring, made.kernel, made.kernel.cut(words), grid, block)
+
+    def launch_shared(
+        self,
+        program: Program,
+        words: Sequence[int],
+        grid: Grid,
+        block: Grid | None,
+        shared_bytes: int,
+    ) -> Launch:
+        step = self.launch(program, words, grid, block)
+        made = own_program(self.owner, CudaProgram, program, len(words))
+        launches.check_shared(shared_bytes, made.declared_bytes, self.owner.limits, made.name)
+        with self.owner.working():
+            made.kernel.allow(self.ring.api, shared_bytes)
+        return replace(step, shared_bytes=shared_bytes)
 
     def copy_word(self, value: Buffer, nbytes: int, *, write: bool) -> Place:
         return self.owner.place(value, nbytes, write=write)

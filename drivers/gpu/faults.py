@@ -18,6 +18,8 @@ FRONT_BYTES: Final = 64 << 10
 """How far before one. Faults report a page: an access one byte before is a whole page off."""
 RECOVERED: Final = "the queues were replaced and the device can be used; results are lost"
 
+_INDICES: Final = "Check the kernel's indices and the buffers it is given"
+
 
 def place(blocks: Iterable[Block], va: int) -> tuple[str, str]:
     """(buffer, where in it) of an address: in one, past its end, right before it, or nowhere.
@@ -48,9 +50,12 @@ def kernels_named(names: Sequence[str]) -> str:
 
 
 def page_fault(
-    page: PageFault, queue: str, blocks: Iterable[Block], names: Sequence[str]
+    page: PageFault, queue: str, blocks: Iterable[Block], names: Sequence[str], advice: str = ""
 ) -> DeviceFault:
-    """The error for an access that the page tables do not allow, while `names` ran on `queue`."""
+    """The error for an access that the page tables do not allow, while `names` ran on `queue`.
+
+    `advice`: what to do, where the address says more than that it is not the kernel's.
+    """
     va, kind, access = page.gpu_va, page.kind, page.access
     buffer, where = place(blocks, va)
     late = ", reported late" if page.imprecise else ""
@@ -63,7 +68,7 @@ def page_fault(
         kernel=names[0] if names else "",
         queue=queue,
         access=access,
-        hint=f"Check the kernel's indices and the buffers it is given; {RECOVERED}",
+        hint=f"{advice or _INDICES}; {RECOVERED}",
     )
 
 

@@ -236,7 +236,12 @@ class NvDevice:
                 _ = thing.gpu_va
 
     def launch_item(
-        self, program: Program, values: Sequence[int], grid: Grid, block: Grid | None
+        self,
+        program: Program,
+        values: Sequence[int],
+        grid: Grid,
+        block: Grid | None,
+        shared_bytes: int = 0,
     ) -> Item:
         """A launch of a queue, everything checked. Raises: BadArgument, UseAfterFree."""
         if not isinstance(program, NvProgram) or program.device is not self:
@@ -249,7 +254,8 @@ class NvDevice:
             block = program.kernel.block
         else:
             launches.check_block(block, program.kernel.max_block, repr(program))
-        return Item((), program, program.masked([*values]), grid, block)
+        launches.check_shared(shared_bytes, program.declared_bytes, self.limits, repr(program))
+        return Item((), program, program.masked([*values]), grid, block, shared_bytes)
 
     # Queues and graphs
 
@@ -271,7 +277,8 @@ class NvDevice:
                 ring.refresh()
             for item in items:
                 if isinstance(item.program, NvProgram):
-                    ring.launch(item.program.for_block(item.block), item.values, item.grid)
+                    launcher = item.program.for_block(item.block, item.shared_bytes)
+                    ring.launch(launcher, item.values, item.grid)
                 else:
                     ring.emit(item.words)
 

@@ -110,9 +110,9 @@ def _launch(item: Item, number: int) -> BoundLaunch:
     program = item.program
     if not isinstance(program, NvProgram):
         raise BadArgument(f"{program!r} is not a program")
-    program.for_block(item.block)
+    launcher = program.for_block(item.block, item.shared_bytes)
     return BoundLaunch(
-        kernel=program.kernel, block=item.block, grid=item.grid, args=item.values, number=number
+        kernel=launcher.kernel, block=item.block, grid=item.grid, args=item.values, number=number
     )
 
 

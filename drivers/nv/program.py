@@ -19,6 +19,8 @@ from queues.nv.launch import Block, Kernel, Launcher
 MAX_IMAGE_BYTES: Final = 256 << 20
 PREFETCH_BYTES: Final = 4 * KIB
 """Instructions are fetched ahead: so much memory follows the code."""
+MOST_PREPARED: Final = 256
+"""Launches of one program that are kept: of a size of workgroups and of shared memory each."""
 MAX_ARGS: Final = 512
 _ADDRESS_BYTES: Final = 8
 _ADDRESS_MASK: Final = (1 << 64) - 1
@@ -64,7 +66,9 @@ class NvProgram:
         )
         """Arguments smaller than a 64-bit word, with their masks."""
         self.forgotten: Callable[[], object] | None = None
-        self._blocks: dict[Block, Launcher] = {}
+        self._blocks: dict[tuple[Block, int], Launcher] = {}
+        self.declared_bytes = binary.resources.shared_bytes
+        """Shared memory that its code declares."""
         self.launcher = self.for_block(kernel.block)
         self._bo = bo  # last: until here the caller frees it
 
@@ -89,11 +93,15 @@ class NvProgram:
         """Whether it is not closed."""
         return self._bo is not None
 
-    def for_block(self, block: Block) -> Launcher:
-        """Launches with workgroups of this size."""
-        found = self._blocks.get(block)
+    def for_block(self, block: Block, shared_bytes: int = 0) -> Launcher:
+        """Launches with workgroups of this size and with `shared_bytes` beside the code's own."""
+        key = block, shared_bytes
+        found = self._blocks.get(key)
         if found is None:
-            found = self._blocks[block] = self._prepare(self.kernel, block)
+            if len(self._blocks) >= MOST_PREPARED:
+                self._blocks.clear()  # what runs holds its own
+            found = self._prepare(self.kernel.with_shared(shared_bytes), block)
+            self._blocks[key] = found
         return found
 
     def masked(self, words: list[int]) -> list[int]:

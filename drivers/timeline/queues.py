@@ -57,10 +57,12 @@ class TimedQueue:
         args: Sequence[Argument],
         grid: Grid = (1, 1, 1),
         block: Grid | None = None,
+        *,
+        shared_bytes: int = 0,
     ) -> Self:
         """A kernel, between two stamps."""
         stamps = self._begin()
-        self._queue.exec(program, args, grid, block)
+        self._queue.exec(program, args, grid, block, shared_bytes=shared_bytes)
         facts: Facts = {"grid": "x".join(map(str, grid))}
         if block is not None:
             facts["block"] = "x".join(map(str, block))

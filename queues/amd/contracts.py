@@ -15,7 +15,7 @@ from queues.builder import Owner
 class Item:
     """One step of a compute queue: PM4 words, or a launch with its arguments checked."""
 
-    __slots__ = ("block", "grid", "program", "values", "words")
+    __slots__ = ("block", "grid", "program", "shared_bytes", "values", "words")
 
     def __init__(
         self,
@@ -24,9 +24,11 @@ class Item:
         values: Sequence[int] = (),
         grid: Block = (1, 1, 1),
         block: Block = (1, 1, 1),
+        shared_bytes: int = 0,
     ) -> None:
+        """`shared_bytes`: of a launch, beside what its kernel declares."""
         self.words, self.program, self.values = words, program, values
-        self.grid, self.block = grid, block
+        self.grid, self.block, self.shared_bytes = grid, block, shared_bytes
 
 
 class AmdOwner(Owner, Protocol):
@@ -52,7 +54,12 @@ class ComputeOwner(AmdOwner, Binder[Item], Protocol):
         """The 64-bit word of a kernel argument. Raises: BadArgument, UseAfterFree."""
 
     def launch_item(
-        self, program: Program, values: Sequence[int], grid: Grid, block: Grid | None
+        self,
+        program: Program,
+        values: Sequence[int],
+        grid: Grid,
+        block: Grid | None,
+        shared_bytes: int = 0,
     ) -> Item:
         """A launch, its program, sizes and number of arguments checked."""
 

@@ -40,7 +40,9 @@ class HiddenAqlLauncher(AqlLauncher):
         super().__init__(kernel, block)
         own, count = self.arguments_bytes // WORD_BYTES, -(-kernel.kernarg_bytes // WORD_BYTES)
         made = Words()
-        words, made.holes = amd_kernarg.appended(kernel.hidden, block, own, count)
+        words, made.holes = amd_kernarg.appended(
+            kernel.hidden, block, own, count, kernel.added_bytes
+        )
         made.add(words)
         self._behind, self._own_bytes = Packer(made), self.arguments_bytes
         self.arguments_bytes = count * WORD_BYTES

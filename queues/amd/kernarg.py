@@ -2,8 +2,7 @@
 
 Code object 5 appends 256 bytes of implicit arguments, and its metadata lists those that a kernel
 may read: with -O1 or more those that it does read, unless clang cannot determine them. Grids here
-are whole workgroups from 0 on, in three dimensions. A listed argument that needs a service of a
-host runtime is refused.
+are whole workgroups from 0 on, in three dimensions. The address of a host runtime's service is 0.
 
 Source: LLVM AMDGPUUsage, "Code Object V5 Metadata"; clr rocvirtual.cpp fills them in the same way.
 """
@@ -35,23 +34,30 @@ _DIMENSIONS: Final = 3
 """Of every launch, also in AQL packets."""
 _COUNTS: Final = {f"hidden_block_count_{axis}": number for number, axis in enumerate("xyz")}
 _SIZES: Final = {f"hidden_group_size_{axis}": number for number, axis in enumerate("xyz")}
+_DYNAMIC: Final = "hidden_dynamic_lds_size"
 _ZERO: Final = frozenset(
-    {"hidden_none", "hidden_dynamic_lds_size"}
+    {"hidden_none"}
     | {f"hidden_{what}_{axis}" for what in ("global_offset", "remainder") for axis in "xyz"}
 )
-_DEVICE_QUEUE: Final = "kernels cannot launch kernels here"
-_APERTURE: Final = "launches do not carry the addresses of local and private memory"
-_REFUSED: Final[Mapping[str, str]] = {
-    "hidden_printf_buffer": "printf() of a kernel has nobody here who prints",
-    "hidden_hostcall_buffer": "calls of the host from a kernel (printf, assert) are not served",
-    "hidden_heap_v1": "malloc() and free() of a kernel have no heap",
-    "hidden_default_queue": _DEVICE_QUEUE,
-    "hidden_completion_action": _DEVICE_QUEUE,
-    "hidden_multigrid_sync_arg": "grids of several GPUs cannot be launched",
-    "hidden_private_base": _APERTURE,
-    "hidden_shared_base": _APERTURE,
-    "hidden_queue_ptr": "launches do not carry the address of their queue",
+NULLS: Final[Mapping[str, str]] = {
+    "hidden_printf_buffer": "printf()",
+    "hidden_hostcall_buffer": "printf(), assert() and other calls of the host",
+    "hidden_heap_v1": "malloc() and free()",
+    "hidden_default_queue": "launches of kernels by kernels",
+    "hidden_completion_action": "launches of kernels by kernels",
+    "hidden_multigrid_sync_arg": "barriers of grids on several GPUs",
+    "hidden_queue_ptr": "reads of the queue's own record",
 }
+"""Addresses of services that no launch here has, and what a kernel uses them for. They are 0: a
+kernel that only lists them runs, and one that uses them stops with a page fault at 0.
+
+src: ROCm-Device-Libs ockl hostcall.cl, dm.cl and opencl printf_alloc.cl go through the address
+"""
+NULL_BYTES: Final = 1 << 16
+"""Where a use of such an address can be: no memory of a process begins below.
+# src: drivers/amd/kfd_flat_memory.c AMDGPU_VA_RESERVED_BOTTOM"""
+BASES: Final = frozenset({"hidden_private_base", "hidden_shared_base"})
+"""Upper 32 bits of the apertures of private and local memory, which the device knows."""
 _WORD_BYTES: Final = 4
 _FEWEST_BYTES: Final = 2
 
@@ -63,18 +69,19 @@ class Hidden:
     offset: int
     nbytes: int
     kind: str
+    value: int = 0
+    """Of one in `BASES`."""
 
 
 def check(name: str, number: int, kind: str) -> None:
     """Raises: Unsupported for an argument that no launch here fills."""
     if kind in GIVEN or kind in _COUNTS or kind in _SIZES or kind in _ZERO:
         return
-    if kind == "hidden_grid_dims":
+    if kind in NULLS or kind in BASES or kind in ("hidden_grid_dims", _DYNAMIC):
         return
-    why = _REFUSED.get(kind, "no launch here fills that kind")
     raise Unsupported(
-        f"{name}: argument {number} is {kind}: {why}",
-        hint="compile it with -O1 or more, so that it lists what it uses alone, or do without that",
+        f"{name}: argument {number} is {kind}: no launch here fills that kind",
+        hint="pass buffers and numbers",
     )
 
 
@@ -91,16 +98,19 @@ def check_place(name: str, hidden: Sequence[Hidden], start: int, end: int) -> No
 
 
 def appended(
-    hidden: Sequence[Hidden], block: Sequence[int], own: int, count: int
+    hidden: Sequence[Hidden], block: Sequence[int], own: int, count: int, added: int = 0
 ) -> tuple[list[int], dict[int, tuple[str, int]]]:
     """The words after the first `own` of a segment of `count`, and the holes in them.
 
-    Every number of workgroups is a hole of one word: "count0", "count1" or "count2".
+    Every number of workgroups is a hole of one word: "count0", "count1" or "count2". `added`:
+    bytes of local memory that the launch adds to those that the kernel declares.
     """
     segment = bytearray(_WORD_BYTES * count)
     holes = {}
     for one in hidden:
-        value = _DIMENSIONS if one.kind == "hidden_grid_dims" else 0
+        value = _DIMENSIONS if one.kind == "hidden_grid_dims" else one.value
+        if one.kind == _DYNAMIC:
+            value = added
         if one.kind in _SIZES:
             value = block[_SIZES[one.kind]]
         if one.kind in _COUNTS:

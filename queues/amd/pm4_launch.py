@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from drivers.base.errors import BadArgument, Unsupported
@@ -29,6 +29,8 @@ BLOCK_WORDS: Final = 16
 ARGUMENT_ALIGN_WORDS: Final = 4
 PGM_SHIFT: Final = 8
 """COMPUTE_PGM_LO and COMPUTE_DISPATCH_SCRATCH_BASE_LO hold addresses / 256."""
+LDS_SHIFT, LDS_MAX = 15, (1 << 9) - 1
+"""COMPUTE_PGM_RSRC2.LDS_SIZE, which the descriptor leaves open. # src: LLVM AMDGPUUsage"""
 PRIV_BIT: Final = 1 << 20
 """COMPUTE_PGM_RSRC1.PRIV."""
 _LOW: Final = (1 << 32) - 1
@@ -59,6 +61,7 @@ class Kernel:
     """Work-items of a workgroup."""
     max_block: int
     group_bytes: int
+    """Local memory (LDS) that the kernel declares, then with what its launch adds."""
     private_bytes: int
     """Of one lane."""
     kernarg_bytes: int
@@ -66,11 +69,26 @@ class Kernel:
     """(offset, bytes) of every argument that a launch takes."""
     hidden: tuple[Hidden, ...] = ()
     """The hidden ones after them, with the shape of the launch."""
+    lds_granule_bytes: int = 512
+    """What RSRC2 counts local memory in."""
+    added_bytes: int = 0
+    """The part of `group_bytes` that a launch adds."""
 
     @property
     def wave32(self) -> int:
         """1 for waves of 32 lanes."""
         return self.properties >> WAVE32_BIT & 1
+
+    def with_shared(self, added: int) -> Kernel:
+        """The kernel with so much more local memory than it declares.
+
+        The compiler has aligned the declared size for what follows it.
+        # src: LLVM AMDGPUMachineFunction::setDynLDSAlign
+        """
+        group = self.group_bytes + added
+        granules = -(-group // self.lds_granule_bytes)
+        rsrc2 = self.rsrc2 & ~(LDS_MAX << LDS_SHIFT) | granules << LDS_SHIFT
+        return replace(self, group_bytes=group, rsrc2=rsrc2, added_bytes=added)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +169,12 @@ def _bytes(words: Sequence[int]) -> bytes:
 def user_data(kernel: Kernel, target: Target, scratch: Scratch) -> Words:
     """The user SGPRs that a kernel starts with; "kernarg" is a hole.
 
-    Raises: Unsupported for what only a queue of AQL packets can give.
+    The queue's address is 0, as among the hidden arguments. Raises: Unsupported for what only a
+    queue of AQL packets can give.
     """
     given = {
         "private_segment_buffer": scratch.descriptor,
+        "queue_ptr": (0, 0),
         "kernarg_segment_ptr": (0, 0),
         "flat_scratch_init": (scratch.va & _LOW, scratch.va >> 32),
         "private_segment_size": (kernel.private_bytes,),
@@ -295,7 +315,9 @@ class Launcher:
             made.holes[at] = (f"arg{number}", length)
         if kernel.hidden:
             behind = begin + sum(taken)
-            words, holes = amd_kernarg.appended(kernel.hidden, block, sum(taken), count)
+            words, holes = amd_kernarg.appended(
+                kernel.hidden, block, sum(taken), count, kernel.added_bytes
+            )
             made.words[behind : behind + len(words)] = words
             made.holes |= {behind + at: hole for at, hole in holes.items()}
         self.arguments_off = begin * WORD_BYTES

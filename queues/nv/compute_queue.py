@@ -48,6 +48,16 @@ class ComputeCommands:
     ) -> Item:
         return self.owner.launch_item(program, words, grid, block)
 
+    def launch_shared(
+        self,
+        program: Program,
+        words: Sequence[int],
+        grid: Grid,
+        block: Grid | None,
+        shared_bytes: int,
+    ) -> Item:
+        return self.owner.launch_item(program, words, grid, block, shared_bytes)
+
     def run(self, built: Built[Item]) -> None:
         self.owner.run(built.steps, built.check)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from math import prod
 from operator import itemgetter
@@ -58,6 +58,10 @@ class Kernel:
     """As the hardware counts it."""
     banks: tuple[tuple[int, int, int], ...] = ()
     """(number, address, bytes) of other constant banks."""
+
+    def with_shared(self, added: int) -> Kernel:
+        """The kernel with so much more shared memory than it declares, behind its own."""
+        return replace(self, shared_bytes=self.shared_bytes + added) if added else self
 
     @property
     def lane_bytes(self) -> int:

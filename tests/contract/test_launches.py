@@ -123,6 +123,25 @@ def test_blocks_end_where_the_kernel_says(device: Device, program: Program) -> N
     check(got[0] == WANTED[0] and (got[1:] == UNTOUCHED).all(), "a block of one is one lane")
 
 
+def test_shared_memory_of_a_launch_is_added_or_refused(device: Device, program: Program) -> None:
+    a, b, c = operands(device)
+    queue = device.compute_queue()
+    for bad in (-4, 4.0, "4", None):
+        with refused(BadArgument):
+            queue.exec(program, [a, b, c], (1, 1, 1), shared_bytes=bad)
+    with refused(BadArgument, Unsupported):
+        queue.exec(program, [a, b, c], (1, 1, 1), shared_bytes=device.limits.shared_bytes + 1)
+    try:
+        queue.exec(program, [a, b, c], (whole(device), 1, 1), shared_bytes=64).submit()
+    except Unsupported as error:
+        check("shared memory" in error.message or "local memory" in error.message, f"{error}")
+        return
+    except BadArgument as error:
+        check("arguments" in error.message, f"{error}")  # OpenCL: a parameter that is not there
+        return
+    np.testing.assert_array_equal(get(device, c), WANTED)
+
+
 def test_an_argument_is_a_buffer_or_an_integer(device: Device, program: Program) -> None:
     a, b, c = operands(device)
     for value in (1.5, "a", None, b"x", 1 << 64, -(1 << 63) - 1):

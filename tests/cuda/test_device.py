@@ -12,6 +12,8 @@ import pytest
 
 import drivers
 from boards.cuda.library import MadeUpCuda
+from compilers.nv import nvrtc
+from compilers.nv.cuda_family import FAMILY
 from drivers.base.contracts import Device, Param, Program
 from drivers.base.errors import (
     BadArgument,
@@ -21,6 +23,7 @@ from drivers.base.errors import (
 from drivers.cuda import events
 from drivers.cuda.device import CudaDevice
 from drivers.cuda.pinned import pinned
+from tests.boards.test_nv_shared_at_launch import SOURCE as TURNS
 from tests.contract.arrays import get, put, ramp
 from tests.contract.devices import built
 from tests.contract.kernels import combine, mirror
@@ -300,6 +303,27 @@ def test_shared_memory_beyond_48_kib_is_opted_in(way: str) -> None:
             queue.submit()
         np.testing.assert_array_equal(get(device, b), ramp(count)[::-1])
         np.testing.assert_array_equal(get(device, c), ramp(count))
+
+
+@pytest.mark.parametrize("way", ["queue", "graph"])
+def test_shared_memory_is_added_at_launch(way: str) -> None:
+    """Above 48 KiB with the rest, too: the made-up library refuses it without opting in."""
+    number, first = 16_000, 100 + np.arange(8)
+    blob = nvrtc.compile_object(TURNS, "sm_86", frozenset())
+    with cuda() as device:
+        made = device.load(FAMILY.load(blob, "turns", device.arch))
+        out, at = device.alloc(4 * number), np.arange(number)
+        queue = device.compute_queue()
+        for _ in range(2):
+            queue.exec(made, [out, number], (1, 1, 1), (64, 1, 1), shared_bytes=4 * number)
+        if way == "graph":
+            queue.bind().replay()
+        else:
+            queue.submit()
+        np.testing.assert_array_equal(get(device, out), 3 * (number - 1 - at) + first[at % 8])
+        for bad in (-1, (99 << 10) - 31):
+            with pytest.raises(BadArgument, match="shared memory"):
+                queue.exec(made, [out, 1], shared_bytes=bad)
 
 
 def test_tf32_is_a_feature_that_a_setting_adds() -> None:
