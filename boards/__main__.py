@@ -31,6 +31,12 @@ def table() -> str:
     return "\n".join(lines)
 
 
+def _kernels() -> str:
+    """The releases there are, by vendor."""
+    known = [f"{one.device}: {', '.join(one.kernels)}" for one in VENDORS if one.kernels]
+    return "; ".join(known)
+
+
 def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("board", choices=names(), metavar="BOARD", help=", ".join(names()))
     queues = parser.add_mutually_exclusive_group()
@@ -44,6 +50,8 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--iface", choices=ifaces, default="", help="the interface")
     parser.add_argument("--dma", choices=("iommu", "vram"), default="",
                         help="with PCI: a machine with an IOMMU (default), or without")  # fmt: skip
+    parser.add_argument("--kernel", default="", metavar="RELEASE", help="of the kernel driver "
+                        f"whose rules the board follows: {_kernels()}")  # fmt: skip
     parser.add_argument("--trace", type=Path, metavar="FILE",
                         help="with PCI: every register access, by name")  # fmt: skip
     parser.add_argument("--gpus", type=int, default=1, metavar="N", help="devices 0 ... N-1")
@@ -138,7 +146,7 @@ def _wrong(args: argparse.Namespace) -> str:
     try:
         check_options(
             args.board, aql=args.aql, compiler=args.compiler, iface=args.iface, dma=args.dma,
-            trace=args.trace,
+            trace=args.trace, kernel=args.kernel,
         )  # fmt: skip
     except ValueError as error:
         return f"board {args.board}: {error}"
@@ -158,7 +166,7 @@ def _run(args: argparse.Namespace) -> int:
     setup = Setup(
         args.board, args.gpus, args.aql, compiler, args.strict, args.vram_mib * _MIB,
         args.iface, args.dma, trace=str(args.trace.absolute()) if args.trace else "",
-        tuning=tuning_of(args.board, os.environ),
+        kernel=args.kernel, tuning=tuning_of(args.board, os.environ),
     )  # fmt: skip
     set_environ(setup, os.environ)
     trace = args.output if args.command == "trace" else None

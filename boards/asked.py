@@ -32,12 +32,15 @@ def _ifaces(vendor: Vendor) -> str:
 
 def check_options(
     chip: str, *, iface: str = "", compiler: str = "", aql: bool | None = None, dma: str = "",
-    trace: Path | None = None,
+    trace: Path | None = None, kernel: str = "",
 ) -> None:  # fmt: skip
     """Options that are set have a meaning for a chip's board. Raises: ValueError."""
     vendor = vendor_of(chip)
     _one_of("--iface", iface, vendor, vendor.ifaces)
     _one_of("--compiler", compiler, vendor, vendor.compilers)
+    if kernel and not vendor.kernels:
+        raise ValueError(f"{vendor.device}'s boards have one set of rules: leave --kernel out")
+    _one_of("--kernel", kernel, vendor, vendor.kernels)
     used = iface or vendor.ifaces[0]
     if used in _WITHOUT_A_DRIVER and chip not in vendor.pci_names:
         raise ValueError(_absent(chip, vendor, used))

@@ -31,6 +31,8 @@ class Setup:
     """Queues run late, as silicon's do, so that a driver that forgets to wait is noticed."""
     trace: str = ""
     """File for every register access over PCI."""
+    kernel: str = ""
+    """Release of the kernel driver, one of the vendor's `kernels`; "" for its default."""
     tuning: Mapping[str, str] = field(default_factory=dict)
     """Variables of the user's that say how kernels are compiled and waited for."""
 
@@ -42,6 +44,8 @@ class Setup:
             found += ["--iface", self.iface]
         if self.dma:
             found += ["--dma", self.dma.lower()]
+        if self.kernel:
+            found += ["--kernel", self.kernel]
         if self.aql is not None:
             found.append("--aql" if self.aql else "--pm4")
         return found

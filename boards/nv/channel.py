@@ -89,6 +89,8 @@ class Channel(Object):
         self.token_taken = False
         self.stuck = False
         """What it runs never ends."""
+        self.stopped = False
+        """UVM had RM stop it."""
         self.pbdma = Pbdma(self)
 
     @property
@@ -111,6 +113,12 @@ class Channel(Object):
         """What executes code."""
         return self.gpu.executor
 
+    @property
+    def unbound(self) -> bool:
+        """Whether its context has no addresses yet, which UVM has to give."""
+        graphics = self.group.engine == ENGINE_GRAPHICS
+        return graphics and self.vaspace.external and not self.registered
+
     def has_object(self, number: int) -> bool:
         """Whether an object of a class was allocated on it."""
         return any(child.class_number == number for child in self.children.values())
@@ -131,7 +139,8 @@ class Channel(Object):
     def pending(self) -> bool:
         """Whether it has something to do."""
         busy = self.get != self.put or self.pbdma.busy
-        return busy and not self.group.dead and not self.stuck and self.group.scheduled
+        able = not self.group.dead and not self.stuck and not self.stopped
+        return busy and able and self.group.scheduled
 
     def freed(self) -> None:
         """Its doorbell reaches nothing any more."""
@@ -147,6 +156,9 @@ class Channel(Object):
         what = f"channel {self.handle:#x}"
         if self.group.dead:
             self.hardware.find("doorbell of a dead channel", what, "its group was torn down")
+            return
+        if self.stopped:
+            self.hardware.find("doorbell of a channel that was stopped", what)
             return
         if not self.group.scheduled:
             self.hardware.find("doorbell of a channel that is not scheduled", what)
@@ -198,7 +210,18 @@ class Channel(Object):
         self.hardware.event("GP entry done", channel=self.handle, get=self.get)
         return True
 
-    # Failing
+    # Stopping and failing
+
+    def stop(self) -> None:
+        """NVA06F_CTRL_CMD_STOP_CHANNEL, which UVM asks for: the notifier is set, too.
+
+        src: kernel_channel.c kchannelCtrlCmdStopChannel_IMPL(), kchannelNotifyRc_IMPL()
+        """
+        self.stopped, self.registered = True, False
+        if self.notifier is not None:
+            now_ns = self.hardware.clock.now_ns()
+            code = faults.notifier(now_ns, faults.PREEMPTIVE_REMOVAL, self.group.engine)
+            self.notifier.store(0, code)
 
     def _mmu_fault(self, error: MmuFault) -> None:
         report = MmuReport(error.va, error.fault, error.access)

@@ -22,10 +22,20 @@ _NAMES = {0: b"FAULT_PDE", 2: b"FAULT_PTE", 6: b"FAULT_RO_VIOLATION", 15: b"FAUL
 
 
 def schedule(hardware: NvHardware, target: Object, args: SimpleNamespace) -> None:
-    """GPFIFO_SCHEDULE of a group. Raises: RmError INVALID_STATE without channels."""
+    """GPFIFO_SCHEDULE of a group. Raises: RmError INVALID_STATE.
+
+    A channel on the graphics engine in a space that UVM has comes after UVM_REGISTER_CHANNEL.
+    src: kernel_channel_group_api.c kchangrpapiCtrlCmdGpFifoSchedule_IMPL(), kernel_channel.c
+    kchannelIsSchedulable_IMPL(): 535 to 595
+    """
     group = target.ancestor(ChannelGroup)
     if args.bEnable and not group.members():
         raise RmError(status.INVALID_STATE, "a group without channels cannot be scheduled")
+    for channel in group.members():
+        if channel.unbound:
+            raise RmError(status.INVALID_STATE, f"UVM does not know channel {channel.handle:#x}")
+    for channel in group.members():
+        channel.stopped = False
     group.scheduled = bool(args.bEnable)
 
 

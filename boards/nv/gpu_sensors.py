@@ -25,18 +25,22 @@ _OPCODES = {_TARGETS, _TARGET_TYPE, _PROVIDER, _SENSORS, _SENSOR_PROVIDER, _READ
             _SENSOR_TARGET, _RANGE}  # fmt: skip
 SENSORS = ((1, 41), (2, 52))
 """(target, degrees) of each: NV2080_CTRL_THERMAL_SYSTEM_TARGET_GPU and _MEMORY."""
-_THERMAL_SINCE = 580
+_THERMAL_SINCE, _PSTATE_SINCE = 580, 550
+"""src: g_subdevice_nvoc.c: the releases that have method ids 0x20800513 and 0x20802068"""
 _PERFMON_UTIL = 2
 _ENGINE = 128
 _SAMPLE_NS = 100_000_000
 SHARES = ((5, 3), (40, 20), (75, 30))
 """Per cent of graphics and memory in the samples, the newest last."""
-_OLD, _OLD_ENGINE = 550, 116
-"""Samples of 550 have smaller parts."""
+_PARTS = {535: (116, 4), 550: (116, 6)}
+"""(bytes, number) of a sample's parts, where they differ from 570's (128, 6).
+src: ctrl2080perf.h NV2080_CTRL_PERF_GPUMON_PERFMON_UTIL_SAMPLE"""
 
 
 def pstate(hardware: NvHardware, target: Object, args: SimpleNamespace) -> None:
-    """P2, as a GPU that computes has it."""
+    """P2, as a GPU that computes has it. Raises: RmError NOT_SUPPORTED before 550."""
+    if hardware.options.driver < _PSTATE_SINCE:
+        raise RmError(status.NOT_SUPPORTED, "not in the table of controls of this release")
     args.currPstate = _P2
 
 
@@ -81,8 +85,8 @@ def _execute(hardware: NvHardware, data: bytearray, at: int, opcode: int, first:
 
 def utilisation(hardware: NvHardware, target: Object, args: SimpleNamespace) -> None:
     """The ring of samples, of which three were taken. Raises: RmError."""
-    engine = _OLD_ENGINE if hardware.options.driver == _OLD else _ENGINE
-    sample = 8 + 6 * engine
+    engine, parts = _PARTS.get(hardware.options.driver, (_ENGINE, 6))
+    sample = 8 + parts * engine
     if args.type != _PERFMON_UTIL or args.bufSize != len(args.samples):
         raise RmError(status.INVALID_ARGUMENT, f"type {args.type}, {args.bufSize} bytes")
     data = bytearray(len(args.samples))

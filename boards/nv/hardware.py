@@ -11,7 +11,7 @@ from boards.machine.pool import FilePool, Vram
 from boards.machine.records import Record
 from boards.nv.chip import NvChip
 from boards.nv.launch import Executor, NoExecutor
-from boards.nv.layouts import VERSIONS, records
+from boards.nv.layouts import DEFAULT, VERSIONS, records
 from boards.nv.objects import Client
 from boards.nv.warp.execute import WarpExecutor
 from boards.nv.work import Queued
@@ -26,8 +26,10 @@ class NvOptions:
 
     vram_bytes: int = 1 << 28
     system_bytes: int = 1 << 29
-    driver: int = 580
-    """Branch of the kernel driver: 550, 570, 580, 590 or 610."""
+    driver: int = DEFAULT
+    """Branch of the kernel driver, one of `layouts.VERSIONS`."""
+    va_space_mm: bool = True
+    """Module option uvm_enable_va_space_mm: a space of UVM is tied to the process's memory."""
     late: bool = False
     """Doorbells start nothing: work runs when the process waits, sleeps or reads the clock."""
 

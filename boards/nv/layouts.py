@@ -24,7 +24,11 @@ _CHANNEL = " ".join([
 _MEMORY = (
     "owner:I type:I flags:I width:I height:I pitch:i attr:I attr2:I format:I comprCovg:I"
     " zcullCovg:I rangeLo:Q rangeHi:Q size:Q alignment:Q offset:Q limit:Q address:Q"
-    " ctagOffset:I hVASpace:I internalflags:I tag:I numaNode:i"
+    " ctagOffset:I hVASpace:I internalflags:I tag:I"
+)
+_MAP_EXTERNAL = (
+    "base:Q length:Q offset:Q attributes:{0}s gpuAttributesCount:Q rmCtrlFd:i hClient:I hMemory:I"
+    " rmStatus:I"
 )
 _VASPACE = "index:I flags:I vaSize:Q vaStartInternal:Q vaLimitInternal:Q bigPageSize:I vaBase:Q"
 _UUID_STATUS = "uuid:16s rmStatus:I"
@@ -54,7 +58,7 @@ _COMMON: Mapping[str, str] = {
     "NV0080_ALLOC": "deviceId:I hClientShare:I hTargetClient:I hTargetDevice:I flags:I"
                     " vaSpaceSize:Q vaStartInternal:Q vaLimitInternal:Q vaMode:I",
     "NV2080_ALLOC": "subDeviceId:I",
-    "MEMORY": _MEMORY,
+    "MEMORY": f"{_MEMORY} numaNode:i",
     "MEMORY_VIRTUAL": "offset:Q limit:Q hVASpace:I",
     "VASPACE": f"{_VASPACE} pasid:I",
     "CHANNEL_GROUP": "hObjectError:I hObjectEccError:I hVASpace:I engineType:I"
@@ -113,9 +117,7 @@ _COMMON: Mapping[str, str] = {
     "UVM_UNREGISTER_CHANNEL": "uuid:16s hClient:I hChannel:I rmStatus:I",
     "UVM_ENABLE_PEER_ACCESS": "uuidA:16s uuidB:16s rmStatus:I",
     "UVM_DISABLE_PEER_ACCESS": "uuidA:16s uuidB:16s rmStatus:I",
-    "UVM_MAP_EXTERNAL_ALLOCATION": "base:Q length:Q offset:Q attributes:9216s"
-                                   " gpuAttributesCount:Q rmCtrlFd:i hClient:I hMemory:I"
-                                   " rmStatus:I",
+    "UVM_MAP_EXTERNAL_ALLOCATION": _MAP_EXTERNAL.format(256 * 36),
     "UVM_FREE": "base:Q length:Q rmStatus:I",
     "UVM_UNMAP_EXTERNAL": "base:Q length:Q uuid:16s rmStatus:I",
     "UVM_CREATE_EXTERNAL_RANGE": "base:Q length:Q rmStatus:I",
@@ -137,6 +139,19 @@ _550: Mapping[str, str] = {
     "ENGINES_V2": "engineCount:I engineList:64I",
     "UTIL_SAMPLES_V2": "type:B bufSize:I count:I tracker:I samples:50688s",
 }  # fmt: skip
+_535: Mapping[str, str] = {
+    **_550,
+    "NVOS47": "hClient:I hDevice:I hDma:I hMemory:I flags:I dmaOffset:Q status:I",
+    "MEMORY": _MEMORY,
+    "CLASSLIST_V2": "numClasses:I classList:160I",
+    "FB_INFO_V2": "fbInfoListSize:I fbInfoList:108I",
+    "ENGINES_V2": "engineCount:I engineList:62I",
+    "CE_ALL_CAPS": "capsTbl:64s present:I",
+    "UTIL_SAMPLES_V2": "type:B bufSize:I count:I tracker:I samples:33984s",
+    "UVM_MAP_EXTERNAL_ALLOCATION": _MAP_EXTERNAL.format(32 * 36),
+}
+"""From 535.86.05 on: 535.54.03 has channel parameters of 304 bytes, without those of
+confidential computing."""
 _570: Mapping[str, str] = {
     name: text
     for name, text in _550.items()
@@ -150,19 +165,20 @@ _590: Mapping[str, str] = {
     "UVM_UNREGISTER_CHANNEL": "hClient:I hChannel:I rmStatus:I",
     "PROBED_IDS": "gpuIds:32I excludedGpuIds:32I gpuFlags:32I",
 }
-_610 = {
-    **_590, "CHANNEL": _COMMON["CHANNEL"] + " reserved610:2I",
-    "NAME_STRING": "gpuNameStringFlags:I gpuNameString:64s",
-}  # fmt: skip
-"""src of 610: that its channel parameters have 376 bytes is all that is known of them. Its name
-string is that of 595.45.04, which lost its form of 16-bit characters."""
+_595 = {**_590, "NAME_STRING": "gpuNameStringFlags:I gpuNameString:64s"}
+_610 = {**_595, "CHANNEL": _COMMON["CHANNEL"] + " reserved610:2I"}
+"""src of 610: that its channel parameters have 376 bytes is all that is known of them."""
 _RELEASES: Mapping[int, Mapping[str, str]] = {
-    550: _550, 570: _570, 580: {"PROBED_IDS": _590["PROBED_IDS"]}, 590: _590, 610: _610,
+    535: _535, 550: _550, 570: _570, 580: {"PROBED_IDS": _590["PROBED_IDS"]}, 590: _590, 595: _595,
+    610: _610,
 }  # fmt: skip
 VERSIONS: Mapping[int, str] = {
-    550: "550.163.01", 570: "570.144", 580: "580.65.06", 590: "590.44.01", 610: "610.10",
+    535: "535.247.01", 550: "550.163.01", 570: "570.144", 580: "580.65.06", 590: "590.44.01",
+    595: "595.45.04", 610: "610.10",
 }  # fmt: skip
-"""The version string that a board of each branch reports."""
+"""The version string that a board of each branch reports; 535 is Debian 12's, 550 Debian 13's."""
+DEFAULT, NEWEST = 580, 595
+"""The branch without a choice, and the newest whose source is public."""
 
 
 def records(branch: int) -> Mapping[str, Record]:

@@ -7,14 +7,21 @@ from typing import Protocol
 
 from boards.nv.hardware import NvGpu
 from boards.nv.memory import Memory
+from boards.nv.process_memory import ProcessMemory
 
 
 class Managed(Protocol):
     """What a file of UVM has once it is initialised: uvm.py's UvmSpace."""
 
+    memory: ProcessMemory
+
     @property
     def range_count(self) -> int:
         """Ranges of addresses in it."""
+        ...
+
+    def shut_down(self) -> None:
+        """The process's memory goes: nothing runs in the space any more."""
         ...
 
     def close(self) -> None:
@@ -45,6 +52,8 @@ class NvFile:
     context: MmapContext | None = None
     space: Managed | None = None
     """UVM's, once it is initialised."""
+    mm_of: NvFile | None = None
+    """The file whose space this one ties to the process: UVM_MM_INITIALIZE."""
     paired: list[NvFile] = field(default_factory=list)
 
     @property

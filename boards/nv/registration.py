@@ -9,14 +9,18 @@ from boards.machine.chassis import Facts, NameOf
 from boards.machine.pci.function import PciFunction
 from boards.nv.chip import CHIPS, chip
 from boards.nv.hardware import NvOptions
+from boards.nv.layouts import DEFAULT, VERSIONS
 from boards.nv.machine import NAMES, open_nv_board
 from boards.nv.world import NvWorld
 from boards.setup import OVER_PCI, Setup
 
 __all__ = [
-    "NAMES", "alone", "describe", "function", "observe", "power_on", "take_firmware", "watch",
+    "KERNELS", "NAMES", "alone", "describe", "function", "observe", "power_on", "take_firmware",
+    "watch",
 ]  # fmt: skip
 
+KERNELS = (str(DEFAULT), *(str(one) for one in VERSIONS if one != DEFAULT))
+"""Branches of the kernel driver, the default first."""
 _CARD_BYTES = 1 << 30
 _SM_PER_TPC = 2
 _FAMILIES = {0x75: "Turing", 0x86: "Ampere", 0x89: "Ada", 0x90: "Hopper", 0xA4: "Blackwell"}
@@ -37,6 +41,8 @@ def power_on(setup: Setup) -> NvWorld:
     if setup.iface == OVER_PCI:
         raise _no_pci()
     options = NvOptions(vram_bytes=setup.vram_bytes or _CARD_BYTES, late=setup.late)
+    if setup.kernel:
+        options.driver = int(setup.kernel)
     return open_nv_board(setup.chip, gpus=setup.gpus, options=options)
 
 

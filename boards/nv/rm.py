@@ -214,5 +214,5 @@ class Rm:
         """RM_UNMAP_MEMORY_DMA. Raises: RmError INVALID_ADDRESS."""
         client = self.client(file, args.hClient)
         where = client.get(args.hDma, VirtualRange, status.INVALID_OBJECT_HANDLE)
-        if not where.space.unmap(args.dmaOffset, max(args.size, 1)):
+        if not where.space.unmap(args.dmaOffset, max(getattr(args, "size", 1), 1)):
             raise RmError(status.INVALID_ADDRESS, f"nothing at {args.dmaOffset:#x}")

@@ -13,7 +13,7 @@ from boards.nv import status
 from boards.nv.hardware import NvHardware
 from boards.nv.objects import Client
 from boards.nv.open_files import NvFile
-from boards.nv.rm import FindFile, Rm
+from boards.nv.rm import FindFile
 from boards.nv.status import RmError
 from boards.nv.uvm import UvmSpace, open_space
 
@@ -40,8 +40,11 @@ REQUESTS: Mapping[int, tuple[str, Run]] = {
 class UvmRequests:
     """Those of one process."""
 
-    def __init__(self, hardware: NvHardware, rm: Rm, file_of: FindFile) -> None:
-        self._hardware, self._rm, self._file_of = hardware, rm, file_of
+    def __init__(
+        self, hardware: NvHardware, file_of: FindFile, mine: Callable[[object], bool]
+    ) -> None:
+        """`mine`: whether a file is one of this process."""
+        self._hardware, self._file_of, self._mine = hardware, file_of, mine
 
     def ioctl(self, file: NvFile, request: int, argument: bytearray) -> None:
         """One request. Raises: OSError EINVAL for an unknown one, EFAULT for a short struct."""
@@ -70,18 +73,30 @@ class UvmRequests:
         if request == INITIALIZE:
             open_space(file, self._hardware, self._client, args)
         elif request == MM_INITIALIZE:
-            other = self._file_of(args.uvmFd)
-            if other is None or not other.uvm or other.space is None:
-                raise RmError(status.INVALID_ARGUMENT, f"{args.uvmFd} is no initialised file")
-            raise RmError(status.NOTHING_TO_DO, "UVM needs no second file here")
+            initialize(file, self._file_of(args.uvmFd))
         elif not isinstance(file.space, UvmSpace):
             raise RmError(status.ILLEGAL_ACTION, "UVM_INITIALIZE comes first")
         else:
             REQUESTS[request][1](file.space, args)
 
-    def _client(self, fd: int, handle: int) -> Client:
-        """The client that a control file's descriptor stands for."""
-        control = self._file_of(fd)
-        if control is None or not control.control:
-            raise RmError(status.INVALID_ARGUMENT, f"{fd} is no control file")
-        return self._rm.client(control, handle)
+    def _client(self, handle: int) -> Client:
+        """A client of RM. src: rs_server.c: others share objects with their own process alone."""
+        found = self._hardware.clients.get(handle)
+        if found is None:
+            raise RmError(status.INVALID_CLIENT, f"no client {handle:#x}")
+        if not self._mine(found.owner):
+            raise RmError(status.INSUFFICIENT_PERMISSIONS, f"{handle:#x} is another process's")
+        return found
+
+
+def initialize(file: NvFile, other: NvFile | None) -> None:
+    """UVM_MM_INITIALIZE of `file` for the space of `other`. Raises: RmError."""
+    if other is None or not other.uvm or other.space is None:
+        raise RmError(status.INVALID_ARGUMENT, "uvmFd is no initialised file of UVM")
+    memory = other.space.memory
+    if not memory.enabled:
+        raise RmError(status.NOTHING_TO_DO, "spaces are not tied to processes here")
+    if file.space is not None or file.mm_of is not None:
+        raise RmError(status.IN_USE, "the file is initialised already")
+    memory.begin()
+    file.mm_of = other

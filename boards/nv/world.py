@@ -51,7 +51,7 @@ class NvWorld(ReadOnlyFiles, ProcessMaps[NvFile]):
         self._tree: FileTree = files.tree(hardware)
         self.rm = Rm(hardware, self._fds.get)
         self._escapes = Escapes(hardware, self.rm, self._fds.get)
-        self._uvm = UvmRequests(hardware, self.rm, self._fds.get)
+        self._uvm = UvmRequests(hardware, self._fds.get, self._mine)
         self.panel = NvPanel(hardware, self.kill)
         self._made_by = os.getpid()
         self.denied: set[str] = set()
@@ -86,14 +86,25 @@ class NvWorld(ReadOnlyFiles, ProcessMaps[NvFile]):
     def close(self, fd: int) -> None:
         self._file(fd)
         file = self._fds.pop(fd)
-        if all(other is not file for other in self._fds.values()):
+        if not self._held(file):
             with self.hardware.lock:
                 self._release(file)
+
+    def _mine(self, file: object) -> bool:
+        return any(other is file for other in self._fds.values())
+
+    def _held(self, file: NvFile) -> bool:
+        """Whether a descriptor has the file, or another file that UVM tied to it."""
+        return any(other is file or other.mm_of is file for other in self._fds.values())
 
     def _release(self, file: NvFile) -> None:
         """The last descriptor of a file is gone; in a child after fork, the parent has one."""
         if os.getpid() != self._made_by:
             return
+        if file.mm_of is not None and file.mm_of.space is not None:
+            file.mm_of.space.shut_down()
+            if not self._held(file.mm_of):
+                self._release(file.mm_of)
         if file.space is not None:
             file.space.close()
         for client in list(self.hardware.clients.values()):

@@ -35,6 +35,8 @@ ENTRIES = RING_BYTES // 8
 AREA_BYTES = 1 << 20
 CONTEXT_BYTES = 64 << 20
 FIRST_VA = 0x10_0000_0000
+PASID_SINCE = 580
+"""The release whose NV_VASPACE_ALLOCATION_PARAMETERS has 8 bytes more."""
 SHARED_WINDOW, LOCAL_WINDOW = 0x7294_0000_0000, 0x7293_0000_0000
 
 
@@ -130,10 +132,10 @@ class NvClient:
         data = struct.pack("<IIII", self.root, parent, handle, 0)
         _done(self.ioctl(self.control_fd, 0x29, data), 12)
 
-    def uvm(self, number: int, data: bytes, status_at: int) -> bytes:
+    def uvm(self, number: int, data: bytes, status_at: int, fd: int = 0) -> bytes:
         """A request of UVM. Raises: Refused."""
         argument = bytearray(data)
-        self.world.ioctl(self.uvm_fd, number, argument)
+        self.world.ioctl(fd or self.uvm_fd, number, argument)
         _done(bytes(argument), status_at)
         return bytes(argument)
 
@@ -144,6 +146,15 @@ class NvClient:
 
     def open_gpu(self, index: int = 0) -> None:
         """Everything up to an address space that UVM manages."""
+        self.open_objects(index)
+        self.uvm(0x30000001, struct.pack("<QI4x", 0, 0), 8)
+        self.mm_fd = self.world.open("/dev/nvidia-uvm", os.O_RDWR)
+        self.mm_initialize()
+        self.register_gpu()
+        self.register_space()
+
+    def open_objects(self, index: int = 0) -> None:
+        """Everything that RM has of a GPU, nothing that UVM has."""
         self.open_client()
         self.gpu_fd = self.gpu_file(index)
         self.device = self.alloc(self.root, DEVICE, struct.pack("<I52x", index))
@@ -151,13 +162,24 @@ class NvClient:
         self.doorbells = self.map_usermode(index)
         params = struct.pack("<IIQQQI4xQI4x", 0, 1 << 6 | 1 << 3, 0x1_FFFF_FB00_0000, 0, 0, 0,
                              0x1000, 0)  # fmt: skip
-        self.vaspace = self.alloc(self.device, VASPACE, params)
+        whole = 56 if self.world.hardware.options.driver >= PASID_SINCE else 48
+        self.vaspace = self.alloc(self.device, VASPACE, params[:whole])
         gid = self.control(self.subdevice, 0x2080014A, struct.pack("<III256x", 0, 2, 16))
         self.uuid = gid[12:28]
-        self.uvm(0x30000001, struct.pack("<QI4x", 0, 0), 8)
+
+    def register_gpu(self) -> None:
+        """UVM_REGISTER_GPU."""
         self.uvm(37, self.uuid + struct.pack("<B3xiiIII", 0, 0, -1, 0, 0, 0), 36)
-        fd, root = self.control_fd, self.root
-        self.uvm(25, self.uuid + struct.pack("<iIII", fd, root, self.vaspace, 0), 28)
+
+    def register_space(self, space: int = 0, root: int = 0) -> None:
+        """UVM_REGISTER_GPU_VASPACE; rmCtrlFd says nothing."""
+        data = struct.pack("<iIII", -1, root or self.root, space or self.vaspace, 0)
+        self.uvm(25, self.uuid + data, 28)
+
+    def mm_initialize(self, fd: int = 0, space_fd: int = 0) -> None:
+        """UVM_MM_INITIALIZE of a second file for the first."""
+        data = struct.pack("<iI", space_fd or self.uvm_fd, 0)
+        self.uvm(75, data, 4, fd or self.mm_fd)
 
     def gpu_file(self, index: int = 0) -> int:
         fd = self.world.open(f"/dev/nvidia{index}", os.O_RDWR)

@@ -42,7 +42,7 @@ def test_lost_doorbells_are_reported() -> None:
 
 def test_work_without_uvm_registration_is_reported() -> None:
     client = opened()
-    group = client.group()
+    group = client.group(engine=10)
     ring = client.ring(group, register=False)
     client.schedule(group)
     client.submit(ring, release(ring.area.va + 4096, 1))

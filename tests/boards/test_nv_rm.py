@@ -293,7 +293,7 @@ def test_a_channel_is_registered_once_and_with_room() -> None:
 
     def register(nbytes: int) -> None:
         data = client.uuid + struct.pack("<iII4xQQI4x", client.control_fd, client.root,
-                                         ring.handle, 1 << 44, nbytes, 0)  # fmt: skip
+                                         ring.handle, 1 << 38, nbytes, 0)  # fmt: skip
         client.uvm(27, data, 48)
 
     refuses(INVALID_ADDRESS, register, 1 << 20)
