@@ -3,7 +3,9 @@
     report = execute(dispatch, memory)
 
 The group of waves at the lowest program counter runs until it meets another group, so that
-diverging waves find each other again at the first common instruction.
+diverging waves find each other again at the first common instruction. A group that has waited for
+_PATIENCE instructions of others runs first: all waves of a chunk are resident, and what one waits
+for in a loop, a lock or a flag, another one gives.
 """
 
 from __future__ import annotations
@@ -43,8 +45,10 @@ from boards.machine.arrays import Array
 _CHUNK_WAVES = 2048
 _CHUNK_LDS_BYTES = 64 << 20
 _LARGEST_KEPT_BYTES = (32 << 20) - (1 << 16)
+_PATIENCE = 1024
+"""Instructions that others run before a waiting group gets a turn, wherever they are."""
 _QUANTUM = 4096
-"""Instructions a group runs before another one gets a turn: spin loops must not starve others."""
+"""Instructions a group runs in one turn at most: spin loops must not starve others."""
 _FETCH_BYTES = 16
 _FOREVER = 1 << 62
 
@@ -164,27 +168,34 @@ class Chunk:
         self.report.waves += count
         self.barriers = Barriers(count, w.waves_per_group, self.observer)
         self.ready: dict[int, Array] = {d.entry: np.arange(count)}
-        passed_over = -1
+        self.since = {d.entry: self.report.steps}
         for _ in range(_FOREVER):
             if not self.ready:
                 return
-            others = [pc for pc in self.ready if pc != passed_over]
-            pc = min(others or self.ready)
-            passed_over = self._run_group(pc, self.ready.pop(pc))
+            pc = self._next()
+            stopped = self._run_group(pc, self.ready.pop(pc), self.since.pop(pc))
             if self.report.steps > d.max_steps:
-                bound = self._bound(passed_over if passed_over >= 0 else pc)
-                raise self._fault("endless", bound, f"more than {d.max_steps} instructions")
+                raise self._fault(
+                    "endless", self._bound(stopped), f"more than {d.max_steps} instructions"
+                )
 
-    def _run_group(self, pc: int, waves: Array) -> int:
-        """Run waves from `pc` until they end, wait, split or meet others.
+    def _next(self) -> int:
+        """The group that runs: the one at the lowest program counter, but no wait is too long."""
+        oldest = min(self.since, key=lambda pc: (self.since[pc], pc))
+        overdue = self.report.steps - self.since[oldest] >= _PATIENCE
+        return oldest if overdue else min(self.ready)
 
-        The program counter they were stopped at when their quantum was used up, else -1.
+    def _run_group(self, pc: int, waves: Array, since: int) -> int:
+        """Run waves from `pc` until they end, wait, split or meet others; where they stopped.
+
+        Parts of a group that had to wait are as old as it is, for as long a time again.
         """
-        w, observer = self.w, self.observer
+        w, observer, ready = self.w, self.observer, self.ready
         w.select(waves)
-        meet = min(self.ready, default=_FOREVER)
-        code, n = self.code, len(waves)
-        for step in range(_QUANTUM):
+        meet = min((other for other in ready if other > pc), default=_FOREVER)
+        code, n, first = self.code, len(waves), self.report.steps
+        keeps = _PATIENCE <= first - since < 2 * _PATIENCE
+        for step in range(first + 1, first + 1 + _QUANTUM):
             bound = code.get(pc) or self._bound(pc)
             if observer:
                 observer.before(w, bound.inst, bound.touch)
@@ -195,16 +206,16 @@ class Chunk:
                 outcome = self._step(bound)
             pc = bound.next_pc
             if outcome is not None:
+                self.entered = since if keeps else step
                 following = self._jump(outcome, pc, waves, bound)
                 if following < 0:
-                    self._count(step + 1, n)
-                    return -1
+                    self._count(step - first, n)
+                    return bound.inst.pc
                 pc = following
-            if pc >= meet:
-                self._count(step + 1, n)
-                self._add(pc, waves)
-                return -1
-        self._count(_QUANTUM, n)
+            if pc >= meet or pc in ready:
+                break
+        self._count(step - first, n)
+        self.entered = since if keeps else step
         self._add(pc, waves)
         return pc
 
@@ -261,6 +272,7 @@ class Chunk:
     def _add(self, pc: int, waves: Array) -> None:
         here = self.ready.get(pc)
         self.ready[pc] = waves if here is None else np.sort(np.concatenate([here, waves]))
+        self.since[pc] = min(self.entered, self.since.get(pc, self.entered))
 
     def _bound(self, pc: int) -> Bound:
         """Fetch, decode and bind the instruction at `pc`. Raises: WaveFault."""
