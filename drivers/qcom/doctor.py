@@ -1,4 +1,4 @@
-"""The doctor's rows about Adreno GPUs: nodes, SELinux, firmware of mainline kernels."""
+"""The doctor's rows about Adreno GPUs: nodes, SELinux, page faults, firmware."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Final
 from drivers.base.contracts import World
 from drivers.machine.lines import OK, WARN, Line
 from drivers.qcom.look import firmware_advice, look
+from drivers.qcom.page_faults import kgsl_lines, msm_lines
 
 TOPIC: Final = "gpus"
+FAULTS: Final = {"KGSL": kgsl_lines, "MSM": msm_lines}
 
 
 def rows(world: World, environ: Mapping[str, str]) -> Iterator[Line]:
@@ -18,6 +20,7 @@ def rows(world: World, environ: Mapping[str, str]) -> Iterator[Line]:
     for node in found.nodes:
         if node.ok:
             yield Line(TOPIC, OK, f"{node.title}: {node.reason}")
+            yield from FAULTS[node.way](world, TOPIC)
         else:
             yield Line(TOPIC, WARN, f"{node.title}: {node.reason}", node.advice)
     lacks = firmware_advice(found)

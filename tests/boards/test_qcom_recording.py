@@ -26,9 +26,11 @@ from queues.qcom import pm4
 from queues.qcom.contracts import Item
 from tensor.engine import device
 
-WHERE = 0x7E0000000000
+WHERE, UNKNOWN_OP = 0x7E0000000000, 0x7E
 opened = device("QCOM")
-opened.run([Item(pm4.event_value(pm4.Event.CACHE_FLUSH_TS, WHERE, 1))], lambda: None)
+stray = pm4.event_value(pm4.Event.CACHE_FLUSH_TS, WHERE, 1)
+wrong = pm4.pkt7(UNKNOWN_OP, [0])
+opened.run([Item(stray if "IFACE" == "KGSL" else wrong)], lambda: None)
 try:
     opened.synchronize(20.0)
 except DeviceFault as error:
@@ -79,8 +81,8 @@ def test_it_holds_no_address_of_the_process(iface: str, program: Path) -> None:
 
 
 @pytest.mark.parametrize("iface", IFACES)
-def test_a_page_fault_replays(iface: str, program: Path) -> None:
-    """Over KGSL with its address, which lies behind a pointer behind a pointer."""
+def test_a_fault_replays(iface: str, program: Path) -> None:
+    """Over KGSL a page fault with its address, which lies behind a pointer behind a pointer."""
     program.write_text(FAULT.replace("IFACE", iface))
     data = taped(iface, program)
     status, world = recordings.replay(data, program)

@@ -36,7 +36,8 @@ def test_the_doctor_s_rows(iface: str) -> None:
     chip = {"KGSL": "a630", "MSM": "a740"}[iface]
     lines = [*doctor.rows(QcomMachine(chip, iface), {})]
     check(lines[0].state == "ok" and "Adreno" in lines[0].text, str(lines))
-    check((len(lines) == 2) == (iface == "MSM"), str(lines))
+    check(len(lines) == 2 and {"KGSL": "page fault", "MSM": "lacks"}[iface] in lines[1].text,
+          str(lines))  # fmt: skip
 
 
 def machine(files: Mapping[str, bytes | str], denied: tuple[str, ...] = ()) -> Any:
@@ -76,6 +77,32 @@ def test_firmware_that_msm_lacks(part: str) -> None:
     check(len(lines) == 1 + bool(part), str(lines))
     named = [one for one in ("_sqe.fw", "_gmu.bin", "qcdxkms") if part and one in lines[1].text]
     check(named == ([part] if part else []), str(lines))
+
+
+@pytest.mark.parametrize(
+    ("policy", "part", "advice"),
+    [("0x0", "stray reads give 0", "echo 2 >"), ("0x5", "stray reads give 0", "echo 2 >"),
+     ("0x2", "stops a context", ""), ("0xA", "stops a context", ""), ("no", "", "")],
+)  # fmt: skip
+def test_what_kgsl_does_after_a_page_fault(policy: str, part: str, advice: str) -> None:
+    """Bit 1 is KGSL_FT_PAGEFAULT_GPUHALT_ENABLE. # src: msm-4.9 to 6.x, adreno.h, kgsl_iommu.c"""
+    name = "/sys/class/kgsl/kgsl-3d0/ft_pagefault_policy"
+    lines = [*doctor.rows(machine({**X86, **KGSL, name: f"{policy}\n".encode()}), {})][1:]
+    check([one.state for one in lines] == ["ok"] * bool(part), str(lines))
+    check(all(part in one.text and advice in one.advice for one in lines), str(lines))
+    check(all(bool(one.advice) == bool(advice) for one in lines), str(lines))
+
+
+def test_dumps_that_the_kernel_keeps_of_the_gpu() -> None:
+    """msm's first page fault or hang, until it is read. # src: Linux 6.12 msm_gpu.c"""
+    dumps, end = "/sys/class/devcoredump", "failing_device/uevent"
+    files = {
+        f"{dumps}/devcd1/{end}": b"DRIVER=adreno\nOF_NAME=gpu\n",
+        f"{dumps}/devcd2/{end}": b"DRIVER=ath11k_pci\n", f"{dumps}/devcd3/{end}": b"DRIVER=msm\n",
+    }  # fmt: skip
+    lines = [*doctor.rows(machine({**X86, **MSM, **files}), {})][1:]
+    check([one.state for one in lines] == ["warn", "warn"], str(lines))
+    check(["devcd1/data" in lines[0].advice, "devcd3/data" in lines[1].advice] == [True, True])
 
 
 def test_the_way_that_is_there_is_found() -> None:

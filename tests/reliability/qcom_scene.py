@@ -17,6 +17,8 @@ from drivers.base.errors import DeviceError, DeviceFault
 from drivers.choice import choose
 from drivers.qcom.device import QcomDevice
 from drivers.qcom.opening import open_qcom
+from queues.qcom import pm4
+from queues.qcom.contracts import Item
 from tests.contract.kernels import combine
 from tests.reliability.amd_scene import let_go
 from tests.support import check
@@ -65,9 +67,12 @@ def work(device: QcomDevice) -> None:
 
 
 def trouble(device: QcomDevice) -> None:
-    """A launch that writes where nothing is: it is reported, and the next work runs."""
+    """What the kernel driver reports: a stray store over KGSL, a wrong packet over msm."""
     program, a = device.load(binary(device)), device.alloc(N * 4)
-    device.launch(program, [a, a, NOWHERE], 1)
+    if device.iface.name == "KGSL":
+        device.launch(program, [a, a, NOWHERE], 1)
+    else:
+        device.run([Item(pm4.pkt7(UNKNOWN_OP, [0]))], lambda: None)
     try:
         device.synchronize(20.0)
     except DeviceFault:
@@ -75,6 +80,8 @@ def trouble(device: QcomDevice) -> None:
     raise AssertionError("nobody reported the fault")
 
 
+UNKNOWN_OP = 0x7E
+"""No operation of the command processor's."""
 NOWHERE = 0x7F00_0000_0000_0
 
 

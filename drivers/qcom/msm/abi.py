@@ -24,7 +24,6 @@ class Param(IntEnum):
     MAX_FREQ = 0x04
     TIMESTAMP = 0x05
     PRIORITIES = 0x07
-    FAULTS = 0x09
     SUSPENDS = 0x0A
     VA_START = 0x0E
     VA_SIZE = 0x0F
