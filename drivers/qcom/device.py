@@ -27,6 +27,7 @@ from drivers.gpu.iface import Memory, signal_at
 from drivers.gpu.recordings import Recordings
 from drivers.gpu.slots import Slots
 from drivers.qcom.buffer import QcomBuffer
+from drivers.qcom.clock import Awake, stamp
 from drivers.qcom.faults import QcomReporter
 from drivers.qcom.gate import Gate
 from drivers.qcom.graphs import QcomGraph
@@ -48,7 +49,7 @@ from drivers.qcom.signal import TIME_OFF, QcomSignal, checked_value
 from queues.qcom.compute_queue import QcomComputeQueue
 from queues.qcom.contracts import Item
 from queues.qcom.copy_queue import QcomCopyQueue
-from queues.qcom.words import syncs_of
+from queues.qcom.words import syncs_of, writes_time
 
 if TYPE_CHECKING:
     from drivers.gpu.owner import Owner, SignalValue
@@ -85,6 +86,7 @@ class QcomDevice:
         self.recovery = QcomRecovery(iface, self.pair, self.maker, reporter)
         self.waits = QcomWaits(self.life, iface.world, self.pair, self.recovery, reporter, hang_s)
         self.heap = Heap(self.life, iface, self.slots, self.waits, iface.memory_bytes, unified=True)
+        self.awake = Awake(iface.clock, iface.world, iface.sleeps, partial(stamp, self))
         self.transfers = QcomTransfers(iface, self.pair, self.waits, self.give_back)
 
     def open_queues(self) -> None:
@@ -288,6 +290,8 @@ class QcomDevice:
 
     def run(self, items: Sequence[Item], check: Callable[[], None]) -> None:
         """Give steps to the compute queue, in order."""
+        if any(writes_time(item.words) for item in items):
+            self.awake.look(all(self.pair.idle))
         ring = self.compute
         with ring.lock:
             check()
@@ -309,6 +313,9 @@ class QcomDevice:
 
     def run_copies(self, parts: Iterable[Sequence[int]], check: Callable[[], None]) -> None:
         """Give words to the copy queue, in order."""
+        parts = [*parts]
+        if any(map(writes_time, parts)):
+            self.awake.look(all(self.pair.idle))
         ring = self.copies
         with ring.lock:
             check()

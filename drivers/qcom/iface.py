@@ -44,6 +44,9 @@ class QcomIface(GpuIface, Protocol):
     published: list[Callable[[], object]]
     """What `publish` calls."""
 
+    def sleeps(self) -> int | None:
+        """How often the GPU was suspended since the machine started; None: not known."""
+
     def open_queue(self, plan: Plan) -> QcomQueue:
         """A context that runs."""
 

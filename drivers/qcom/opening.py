@@ -18,7 +18,6 @@ from queues.qcom.kernel_code import FLUSH16, OPENCL
 from queues.qcom.textures import IMAGES
 
 COMPILERS: Final = ("IR3", "CL")
-CALIBRATIONS: Final = 3
 Open = Callable[[World, int], QcomIface]
 WAYS: Final[Mapping[str, Open]] = {"KGSL": open_kgsl, "MSM": open_msm}
 """In the order in which they are tried."""
@@ -49,7 +48,7 @@ def _open(world: World, choice: Choice) -> QcomDevice:
         device = QcomDevice(f"QCOM:{choice.index}", iface, compilers, hang_s, features=features)
         device.open_queues()
         undo.hand_over(device.close)
-        _calibrate(device)
+        device.awake.match()
     return device
 
 
@@ -76,22 +75,3 @@ def open_iface(world: World, choice: Choice) -> QcomIface:
 def _way(name: str, choice: Choice) -> Open:
     """What opens over an interface, as the choice wants it."""
     return partial(open_msm, bind=True) if name == "MSM" and choice.vm_bind else WAYS[name]
-
-
-def _calibrate(device: QcomDevice) -> None:
-    """Let the compute queue write its time, half way between two readings of the host's clock.
-
-    The tightest of a few pairs of readings counts: the first work of a queue takes longer.
-    """
-    now_s = device.iface.world.monotonic_s
-    signal = device.new_signal()
-    looks: list[tuple[float, float, int]] = []
-    for _ in range(CALIBRATIONS):
-        before_s = now_s()
-        device.compute_queue().timestamp(signal).submit()
-        device.synchronize()
-        after_s = now_s()
-        looks.append((after_s - before_s, (before_s + after_s) / 2, signal.ticks))
-    _, middle_s, ticks = min(looks)
-    device.iface.clock.calibrate(ticks, middle_s)
-    signal.close()

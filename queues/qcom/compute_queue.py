@@ -17,7 +17,12 @@ def signal_words(owner: QcomOwner, signal: Signal, value: int) -> Packets:
     va, value = owner.signal_word(signal), owner.signal_value(value)
     time = qcom_words.timestamp(owner.chip, va=owner.time_word(signal))
     words = [*time, *qcom_words.release(owner.chip, va=va, value=value)]
-    return Packets(words, (Sync(va, value, signals=True),))
+    return Packets(words, (Sync(va, value, signals=True),), timed=True)
+
+
+def time_words(owner: QcomOwner, signal: Signal) -> Packets:
+    """Write the counter when everything before is done."""
+    return Packets(qcom_words.timestamp(owner.chip, va=owner.time_word(signal)), timed=True)
 
 
 def wait_words(owner: QcomOwner, signal: Signal, value: int) -> Packets:
@@ -42,7 +47,7 @@ class ComputeCommands:
         return Item(signal_words(self.owner, signal, value))
 
     def timestamp(self, signal: Signal) -> Item:
-        return Item(qcom_words.timestamp(self.owner.chip, va=self.owner.time_word(signal)))
+        return Item(time_words(self.owner, signal))
 
     def barrier(self) -> Item:
         return Item(qcom_words.barrier(self.owner.chip))

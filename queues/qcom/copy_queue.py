@@ -10,7 +10,7 @@ from drivers.base.errors import MalformedInput, Unsupported
 from queues.builder import Builder, Built
 from queues.graph import StepGraph
 from queues.qcom import words as qcom_words
-from queues.qcom.compute_queue import signal_words, wait_words
+from queues.qcom.compute_queue import signal_words, time_words, wait_words
 from queues.qcom.contracts import CopyOwner
 from queues.qcom.pm4 import WORD_BYTES
 
@@ -43,7 +43,7 @@ class CopyCommands:
         return signal_words(self.owner, signal, value)
 
     def timestamp(self, signal: Signal) -> CopyStep:
-        return qcom_words.timestamp(self.owner.chip, va=self.owner.time_word(signal))
+        return time_words(self.owner, signal)
 
     def barrier(self) -> CopyStep:
         return [*qcom_words.copied(), *qcom_words.barrier(self.owner.chip)]

@@ -41,14 +41,21 @@ class Sync(NamedTuple):
 class Packets(list[int]):
     """Words, and the signals that they wait for and set, in order."""
 
-    def __init__(self, words: Iterable[int], syncs: tuple[Sync, ...] = ()) -> None:
+    def __init__(
+        self, words: Iterable[int], syncs: tuple[Sync, ...] = (), *, timed: bool = False
+    ) -> None:
         super().__init__(words)
-        self.syncs = syncs
+        self.syncs, self.timed = syncs, timed
 
 
 def syncs_of(words: object) -> tuple[Sync, ...]:
     """Of packets that know them; none of others."""
     return words.syncs if isinstance(words, Packets) else ()
+
+
+def writes_time(words: object) -> bool:
+    """Whether packets write the counter."""
+    return isinstance(words, Packets) and words.timed
 
 
 def waits(words: object) -> bool:

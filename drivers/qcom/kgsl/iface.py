@@ -123,6 +123,10 @@ class KgslIface:
             )
             SET_PROPERTY(self.world, self.fd, call)
 
+    def sleeps(self) -> int | None:
+        """KGSL does not say how often the GPU slept."""
+        return None
+
     def _check(self) -> None:
         if self.forked:
             raise UseAfterFree(

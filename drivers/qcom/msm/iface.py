@@ -114,6 +114,13 @@ class MsmIface:
         self._check()
         return GET_PARAM(self.world, self.fd, ParamCall(pipe=PIPE_3D0, param=number)).value
 
+    def sleeps(self) -> int | None:
+        """How often the GPU was suspended: after 66 ms without work, and with the machine.
+
+        # src: Linux 5.15 to 7.3, adreno_gpu.c adreno_get_param(), MSM_PARAM_SUSPENDS
+        """
+        return self.param(Param.SUSPENDS)
+
     def _check(self) -> None:
         if self.forked:
             raise UseAfterFree(

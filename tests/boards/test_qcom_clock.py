@@ -1,0 +1,122 @@
+"""Times of an Adreno whose counter begins again after each sleep of the GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from boards.qcom.cp.processor import Machine
+from boards.qcom.msm import params
+from drivers.qcom.clock import MOST_ERAS, CounterClock
+from drivers.qcom.device import QcomDevice
+from queues.qcom.chips import TICKS_HZ
+from tests.qcom_devices import QcomMachine, opened
+from tests.support import check
+
+CHIPS = {"KGSL": "a630", "MSM": "a650"}
+NEAR_NS = 50_000_000
+"""Of the host's time, on a board that runs late."""
+
+
+class Sleeper:
+    """A GPU that sleeps when it is said to: its counter begins again, and msm counts it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.off = self.count = 0
+        counts, reads = Machine.always_on, params.read
+
+        def counter(machine: Machine) -> int:
+            return counts(machine) - self.off
+
+        def read(gpu: Any, param: int, faults: int) -> int:
+            return self.count if param == 0x0A else reads(gpu, param, faults)
+
+        monkeypatch.setattr(Machine, "always_on", counter)
+        monkeypatch.setattr(params, "read", read)
+
+    def sleep(self, machine: QcomMachine, ticks: int) -> None:
+        """A second without work; the last time that was read was `ticks`."""
+        machine.sleep(1.0)
+        self.off += ticks - 1000
+        self.count += 1
+
+
+def stamp(device: QcomDevice, how: str) -> tuple[int, int]:
+    """What a queue writes now: the time, and the counter."""
+    signal = device.new_signal()
+    if how == "copies":
+        device.copy_queue().timestamp(signal).submit()
+    elif how == "signal":
+        device.compute_queue().signal(signal, 1).submit()
+    else:
+        device.compute_queue().timestamp(signal).submit()
+    device.synchronize()
+    return signal.timestamp_ns, signal.ticks
+
+
+@pytest.mark.parametrize("how", ["timestamp", "signal", "copies"])
+@pytest.mark.parametrize("iface", CHIPS)
+def test_times_after_sleeps_are_the_host_s(
+    iface: str, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """# src: Mesa 25.0.7 tu_perfetto.cc: the GPU's time is reset by a suspend and resume"""
+    sleeper, machine = Sleeper(monkeypatch), QcomMachine(CHIPS[iface], iface)
+    with opened(machine, iface) as device:
+        last = 0
+        for _ in range(3):
+            made, ticks = stamp(device, how)
+            now = int(machine.monotonic_s() * 1e9)
+            check(last < made <= now + 1000 and now - made < NEAR_NS, f"{now - made} ns ago")
+            last = made
+            sleeper.sleep(machine, ticks)
+    check(not (found := machine.found()), str(found))
+
+
+def test_a_time_of_before_the_sleep_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    sleeper, machine = Sleeper(monkeypatch), QcomMachine("a650", "MSM")
+    with opened(machine, "MSM") as device:
+        machine.sleep(5.0)
+        signal = device.new_signal()
+        device.compute_queue().timestamp(signal).submit()
+        device.synchronize()
+        before = signal.timestamp_ns
+        sleeper.off, sleeper.count = sleeper.off + signal.ticks + TICKS_HZ, 1
+        machine.sleep(1.5)
+        stamp(device, "timestamp")
+        check(signal.timestamp_ns == before, f"{signal.timestamp_ns} was {before}")
+
+
+def test_work_that_waits_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The match needs an idle queue: one that waits for the host is left alone."""
+    sleeper, machine = Sleeper(monkeypatch), QcomMachine("a650", "MSM")
+    with opened(machine, "MSM") as device:
+        first, second = device.new_signal(), device.new_signal()
+        device.compute_queue().wait(first, 1).timestamp(second).submit()
+        sleeper.count += 1
+        device.compute_queue().timestamp(second).submit()
+        first.set(1)
+        device.synchronize()
+        check(second.ticks > 0)
+
+
+def test_without_a_sleep_nothing_is_matched_again() -> None:
+    machine = QcomMachine("a650", "MSM")
+    with opened(machine, "MSM") as device:
+        matches: list[int] = []
+        clock: Any = device.iface.clock
+        clock.calibrate = lambda ticks, host_s: matches.append(ticks)
+        for _ in range(3):
+            machine.sleep(1.0)
+            stamp(device, "timestamp")
+        check(not matches, str(matches))
+
+
+def test_eras_are_bounded() -> None:
+    """The oldest one goes; a counter that only drifts against the host stays one era."""
+    clock = CounterClock(QcomMachine("a650", "MSM"))
+    for number in range(1, 3 * MOST_ERAS):
+        clock.calibrate(1000, 10.0 * number)
+    last = 10.0 * (3 * MOST_ERAS - 1)
+    check(clock.nanoseconds(1000 + TICKS_HZ) == int((last + 1) * 1e9))
+    check(clock.nanoseconds(0) == 0 and clock.nanoseconds(1) < clock.nanoseconds(1000))
