@@ -7,6 +7,7 @@ from typing import Final
 
 from drivers.base.contracts import World
 from drivers.machine.lines import OK, WARN, Line
+from drivers.nv.nvk.abi import OLDEST_NAME
 from drivers.nv.tools.look import look
 
 TOPIC: Final = "gpus"
@@ -17,7 +18,8 @@ def rows(world: World, environ: Mapping[str, str]) -> Iterator[Line]:
     """Rows of the NVIDIA GPUs; none on a machine without one and without the kernel driver."""
     found = look(world)
     if found.version and found.problem is None and not found.note:
-        yield Line(TOPIC, OK, f"NVIDIA's kernel driver {found.version} is one that is known")
+        oldest = f"the oldest is {OLDEST_NAME}"
+        yield Line(TOPIC, OK, f"NVIDIA's kernel driver {found.version} is known; {oldest}")
     if found.problem is not None:
         yield Line(TOPIC, WARN, found.problem.message, found.problem.hint)
     if found.note:

@@ -48,8 +48,10 @@ class Numbers:
 def _uuids(kind: type[Struct]) -> tuple[int, ...]:
     """Where a struct of UVM has UUIDs of GPUs."""
     found = [field.offset for field in kind.FIELDS if field.name.startswith("gpu_uuid")]
-    if kind is uvm.MapExternalAllocation:
-        found += range(found[0] + uvm.ATTRIBUTES_BYTES, uvm.LIST_END, uvm.ATTRIBUTES_BYTES)
+    others = next((field for field in kind.FIELDS if field.name == "other_gpus"), None)
+    if others is not None:
+        end = others.offset + others.count
+        found += range(others.offset, end, uvm.ATTRIBUTES_BYTES)
     return tuple(found)
 
 

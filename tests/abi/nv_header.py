@@ -140,15 +140,17 @@ def layout(args: type[Struct]) -> dict[str, int]:
 def structs_of(table: Abi) -> list[type[Struct]]:
     """Every struct that a release takes."""
     differing = {
+        "MemoryAlloc": table.memory, "MapExternalAllocation": table.map_external.args,
         "VaSpaceAlloc": table.va_space, "ChannelAlloc": table.channel,
         "Schedule": table.schedule.args, "FbGetInfo": table.fb_get_info.args,
         "Engines": table.get_engines.args, "UvmFree": table.uvm_free.args,
         "UnregisterChannel": table.unregister_channel.args,
     }  # fmt: skip
+    later = {"CurrentPstate"} if table.since < sensors.PSTATE_SINCE else set()
     plain = [
         getattr(module, name)
         for name in STRUCTS
-        if name not in differing
+        if name not in differing and name not in later
         for module in (escapes, allocations, uvm, controls)
         if hasattr(module, name)
     ]
@@ -209,7 +211,10 @@ def expectations(version: str) -> dict[str, int]:
         }
     for args in structs_of(abi.abi_of(version)):
         found |= layout(args)
-    return found | numbers()
+    found |= numbers()
+    if since < sensors.PSTATE_SINCE:
+        del found[controls.GET_CURRENT_PSTATE.name]
+    return found
 
 
 def kernel_part(expected: dict[str, int]) -> dict[str, int]:

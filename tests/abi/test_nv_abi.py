@@ -1,6 +1,6 @@
 """The declarations of NVIDIA's escapes, controls and UVM ioctls against NVIDIA's own headers.
 
-Five releases of the open kernel modules are kept as tables (`tests/abi/nv_header.py` makes them);
+Six releases of the open kernel modules are kept as tables (`tests/abi/nv_header.py` makes them);
 the headers of Debian's package are compiled where they were fetched: they have UVM's part.
 """
 
@@ -48,7 +48,7 @@ def test_another_table_would_not_do(release: str) -> None:
     chosen = abi_of(release)
     for other in TABLES:
         if other.since != chosen.since:
-            version = f"{other.since}.163.01"
+            version = f"{other.since}.288.01"
             check(bool(differences(expectations(version), RELEASES[release])), version)
 
 
@@ -64,7 +64,8 @@ def test_the_newest_release() -> None:
 
 def test_versions_are_chosen_by_number() -> None:
     expected = {
-        "550.54.14": 550, "565.57.01": 550, "570.86.15": 570, "575.64": 570, "580.65.06": 580,
+        "535.86.05": 535, "535.288.01": 535, "550.54.14": 550, "565.57.01": 550,
+        "570.86.15": 570, "575.64": 570, "580.65.06": 580,
         "590.44.01": 590, "595.45.04": 590, "610.43.02": 610,
     }  # fmt: skip
     check({version: abi_of(version).since for version in expected} == expected)
@@ -73,8 +74,11 @@ def test_versions_are_chosen_by_number() -> None:
 def test_a_newer_driver_warns_and_an_older_one_is_refused() -> None:
     with pytest.warns(RuntimeWarning, match=re.escape("999.10 is newer")):
         check(abi_of("999.10").since == 610)
-    for old in ("550.54.13", "535.274.02", "390.157"):
-        with pytest.raises(Unsupported, match="Install a newer driver"):
+    for old in ("525.147.05", "535.54.03", "390.157"):
+        with pytest.raises(Unsupported, match=re.escape("older than 535.86.05")):
+            abi_of(old)
+    for old in ("545.29.06", "550.40.07", "550.54.13"):
+        with pytest.raises(Unsupported, match=re.escape("535 and 550.54.14")):
             abi_of(old)
 
 

@@ -29,7 +29,7 @@ from tests.boards.nv_harness import CODE, add, arguments, binary, device_on, ope
 from tests.support import check
 
 CHIPS = ("ga102", "ad102", "gh100", "gb202", "tu102")
-DRIVERS = (550, 570, 580, 590, 610)
+DRIVERS = (535, 550, 570, 580, 590, 595, 610)
 
 
 def filled(device: NvDevice, data: np.ndarray[Any, Any]) -> Any:
@@ -318,7 +318,7 @@ def test_a_newer_kernel_driver_warns_and_an_older_one_is_refused() -> None:
         device = open_on(board)
     check((read(device, filled(device, numbers(64)), 64) == numbers(64)).all(), "copies")
     device.close()
-    board.hardware.version = "535.183.01"
+    board.hardware.version = "525.147.05"
     with pytest.raises(Unsupported, match="Install a newer driver"):
         open_on(board)
     check(left(board) == 0, str(board.baseline()))

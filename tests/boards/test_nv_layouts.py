@@ -12,8 +12,8 @@ from boards.nv.layouts import records
 from tests.support import check
 
 COMPILED = json.loads((Path(__file__).parents[1] / "abi" / "nv_headers.json").read_text("utf-8"))
-BRANCHES = {"550.163.01": 550, "570.144": 570, "580.95.05": 580, "590.48.01": 590,
-            "595.45.04": 590}  # fmt: skip
+BRANCHES = {"535.288.01": 535, "550.163.01": 550, "570.144": 570, "580.95.05": 580,
+            "590.48.01": 590, "595.45.04": 595}  # fmt: skip
 NAMES = {
     "NVOS00_PARAMETERS": "NVOS00", "NVOS21_PARAMETERS": "NVOS21", "NVOS34_PARAMETERS": "NVOS34",
     "NVOS54_PARAMETERS": "NVOS54", "nv_ioctl_nvos02_parameters_with_fd": "NVOS02_FD",
@@ -67,4 +67,4 @@ def test_sizes_and_offsets_are_the_compilers(version) -> None:
             if member in found:
                 check(found[member] == value, f"{fact} is {value}")
                 offsets += 1
-    check(sizes >= 43 and offsets >= 210, f"only {sizes} sizes and {offsets} offsets")
+    check(sizes >= 42 and offsets >= 208, f"only {sizes} sizes and {offsets} offsets")

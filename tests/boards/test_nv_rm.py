@@ -52,6 +52,10 @@ from tests.support import check
 # src: sizeof() by gcc of open-gpu-kernel-modules 595.45.04; for the other branches the notes'
 # table, which was computed the same way from 550.163.01, 570.144 and 580
 SIZES = {
+    535: {"NVOS46": 56, "NVOS47": 40, "VASPACE": 48, "CHANNEL": 360, "NV0000_ALLOC": 108,
+          "TSG_SCHEDULE": 2, "BUILD_VERSION_V2": 776, "PROBED_IDS": 256, "CLASSLIST_V2": 644,
+          "UVM_FREE": 24, "ENGINES_V2": 252, "FB_INFO_V2": 436, "MEMORY": 120, "CE_ALL_CAPS": 68,
+          "UTIL_SAMPLES_V2": 34000, "UVM_MAP_EXTERNAL_ALLOCATION": 1200},
     550: {"NVOS46": 56, "VASPACE": 48, "CHANNEL": 360, "NV0000_ALLOC": 108, "TSG_SCHEDULE": 2,
           "BUILD_VERSION_V2": 776, "PROBED_IDS": 256, "CLASSLIST_V2": 700, "UVM_FREE": 24,
           "ENGINES_V2": 260, "FB_INFO_V2": 444},
@@ -62,6 +66,7 @@ SIZES = {
           "BUILD_VERSION_V2": 1032, "PROBED_IDS": 384, "CLASSLIST_V2": 804, "UVM_FREE": 24,
           "UVM_UNREGISTER_CHANNEL": 28},
     590: {"UVM_FREE": 16, "UVM_UNREGISTER_CHANNEL": 12, "CHANNEL": 368},
+    595: {"UVM_FREE": 16, "UVM_UNREGISTER_CHANNEL": 12, "CHANNEL": 368, "NAME_STRING": 68},
     610: {"UVM_FREE": 16, "CHANNEL": 376, "NAME_STRING": 68},
 }  # fmt: skip
 SAME = {

@@ -77,7 +77,8 @@ def test_the_table_says_the_same() -> None:
 
 @pytest.mark.parametrize(
     ("version", "kind", "words"),
-    [("535.183.01", "Unsupported", "older than 550.54.14"),
+    [("525.147.05", "Unsupported", "older than 535.86.05"),
+     ("545.29.06", "Unsupported", "between branch 535 and 550.54.14"),
      ("580.9x", "MalformedInput", "which is none")],
 )  # fmt: skip
 def test_a_version_that_cannot_be_used(version: str, kind: str, words: str) -> None:
@@ -157,14 +158,14 @@ def test_smi_says_why_there_is_nothing(capsys: pytest.CaptureFixture[str]) -> No
     found = json.loads(capsys.readouterr().out)
     wanted = {"problem": "/dev/nvidiactl does not exist", "gpus": [], "unmanaged": []}
     check(found == wanted, str(found))
-    smi.command([], FakeMachine(machine("535.183.01")))
+    smi.command([], FakeMachine(machine("525.147.05")))
     shown = capsys.readouterr().out
     check("older than 550.54.14" in shown and "NVIDIA H200" in shown, shown)
     check(max(map(len, shown.splitlines())) <= 100, shown)
 
 
 def test_smi_shows_who_has_the_node_open(capsys: pytest.CaptureFixture[str]) -> None:
-    files = machine("535.183.01") | {
+    files = machine("525.147.05") | {
         "/proc/70/comm": b"trainer\n", "/proc/70/fd/9": "/dev/nvidia0",
         "/proc/71/comm": b"shell\n", "/proc/71/fd/0": "/dev/pts/0", "/proc/72/comm": b"root\n",
     }  # fmt: skip

@@ -122,7 +122,7 @@ def test_the_cpu_needs_a_compiler() -> None:
         ("NV NVK", {"/dev/nvidiactl": b"", "/dev/nvidia-uvm": b"",
                     "/proc/driver/nvidia/version": b"NVRM version: 570.1\nGCC"}, (), True, "570.1"),
         ("NV NVK", {"/dev/nvidiactl": b"", "/dev/nvidia-uvm": b"",
-                    "/sys/module/nvidia/version": b"535.183.01\n"}, (), False, "older than 550"),
+                    "/sys/module/nvidia/version": b"525.147.05\n"}, (), False, "older than 535"),
         ("NV NVK", {"/dev/nvidiactl": b"", "/dev/nvidia-uvm": b"",
                     "/sys/module/nvidia/version": b"999.10\n"}, (), True, "newer than 610"),
         ("QCOM KGSL", {"/dev/kgsl-3d0": b""}, (), True, "/dev/kgsl-3d0"),

@@ -121,8 +121,36 @@ class SubdeviceAlloc(Struct, size=4):
     sub_device_id: int = u32()
 
 
-class MemoryAlloc(Struct, size=128):
-    """NV_MEMORY_ALLOCATION_PARAMS."""
+class MemoryAlloc(Struct, size=120):
+    """NV_MEMORY_ALLOCATION_PARAMS, before 550."""
+
+    owner: int = u32()
+    type: int = u32()
+    flags: int = u32()
+    width: int = u32()
+    height: int = u32()
+    pitch: int = i32()
+    attr: int = u32()
+    attr2: int = u32()
+    format: int = u32()
+    compr_covg: int = u32()
+    zcull_covg: int = u32()
+    pad: int = u32()
+    range_lo: int = u64()
+    range_hi: int = u64()
+    size: int = u64()
+    alignment: int = u64()
+    offset: int = u64()
+    limit: int = u64()
+    address: int = u64()
+    ctag_offset: int = u32()
+    h_va_space: int = u32()
+    internalflags: int = u32()
+    tag: int = u32()
+
+
+class MemoryAlloc550(Struct, size=128):
+    """NV_MEMORY_ALLOCATION_PARAMS since 550."""
 
     owner: int = u32()
     type: int = u32()

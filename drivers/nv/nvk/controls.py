@@ -79,8 +79,15 @@ class GrGetInfo(Struct, size=32):
     route: int = u64()
 
 
-class FbGetInfo(Struct, size=444):
-    """NV2080_CTRL_FB_GET_INFO_V2_PARAMS in 550: (index, data) pairs in line."""
+class FbGetInfo(Struct, size=436):
+    """NV2080_CTRL_FB_GET_INFO_V2_PARAMS in 535: (index, data) pairs in line."""
+
+    fb_info_list_size: int = u32()
+    fb_info_list: tuple[int, ...] = u32(2 * 0x36)
+
+
+class FbGetInfo550(Struct, size=444):
+    """NV2080_CTRL_FB_GET_INFO_V2_PARAMS in 550."""
 
     fb_info_list_size: int = u32()
     fb_info_list: tuple[int, ...] = u32(2 * 0x37)
@@ -100,7 +107,14 @@ class FbGetInfo580(Struct, size=1028):
     fb_info_list: tuple[int, ...] = u32(2 * 0x80)
 
 
-class Engines(Struct, size=260):
+class Engines(Struct, size=252):
+    """NV2080_CTRL_GPU_GET_ENGINES_V2_PARAMS in 535."""
+
+    engine_count: int = u32()
+    engine_list: tuple[int, ...] = u32(0x3E)
+
+
+class Engines550(Struct, size=260):
     """NV2080_CTRL_GPU_GET_ENGINES_V2_PARAMS in 550."""
 
     engine_count: int = u32()
@@ -186,9 +200,11 @@ GET_CLASSLIST = Control("NV0080_CTRL_CMD_GPU_GET_CLASSLIST", 0x800201, ClassList
 GET_GID_INFO = Control("NV2080_CTRL_CMD_GPU_GET_GID_INFO", 0x2080014A, Gid)
 GR_GET_INFO = Control("NV2080_CTRL_CMD_GR_GET_INFO", 0x20801201, GrGetInfo)
 FB_GET_INFO = Control("NV2080_CTRL_CMD_FB_GET_INFO_V2", 0x20801303, FbGetInfo)
+FB_GET_INFO_550 = Control("NV2080_CTRL_CMD_FB_GET_INFO_V2", 0x20801303, FbGetInfo550)
 FB_GET_INFO_570 = Control("NV2080_CTRL_CMD_FB_GET_INFO_V2", 0x20801303, FbGetInfo570)
 FB_GET_INFO_580 = Control("NV2080_CTRL_CMD_FB_GET_INFO_V2", 0x20801303, FbGetInfo580)
 GET_ENGINES = Control("NV2080_CTRL_CMD_GPU_GET_ENGINES_V2", 0x20800170, Engines)
+GET_ENGINES_550 = Control("NV2080_CTRL_CMD_GPU_GET_ENGINES_V2", 0x20800170, Engines550)
 GET_ENGINES_570 = Control("NV2080_CTRL_CMD_GPU_GET_ENGINES_V2", 0x20800170, Engines570)
 SCHEDULE = Control("NVA06C_CTRL_CMD_GPFIFO_SCHEDULE", 0xA06C0101, Schedule)
 SCHEDULE_580 = Control("NVA06C_CTRL_CMD_GPFIFO_SCHEDULE", 0xA06C0101, Schedule580)

@@ -1,7 +1,7 @@
 """The ioctls of /dev/nvidiactl and /dev/nvidia0, which NVIDIA calls escapes, and their structs.
 
 A call has two results: errno of the ioctl, and `status` inside of the struct, an NV_STATUS
-(`drivers/nv/nvk/status.py`). All of these are the same in every release from 550 on.
+(`drivers/nv/nvk/status.py`). All of these are the same in every release from 535 on.
 # src: src/nvidia/arch/nvalloc/unix/include/{nv-ioctl.h, nv-ioctl-numbers.h, nv_escape.h,
 # src: nv-unix-nvos-params-wrappers.h}, src/common/sdk/nvidia/inc/nvos.h
 """

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, Protocol
 
 from drivers.base.contracts import Region, World
 from drivers.base.errors import BadArgument, OutOfMemory, Unsupported, UseAfterFree
+from drivers.base.ioctl import Struct
 from drivers.base.pages import PAGE_BYTES
 from drivers.base.undo import Step, Undo, run_all
 from drivers.gpu.iface import GpuIface, Use
@@ -22,7 +23,6 @@ from drivers.nv.nvk.allocations import (
     AllocFlag,
     Attr,
     Attr2,
-    MemoryAlloc,
     MemoryType,
     OsDescriptorFlag,
     RmClass,
@@ -150,7 +150,7 @@ def allocate(gpu: Gpu, nbytes: int, use: Use, name: str, *, host: bool = False) 
     return NvMemory(gpu, name, handle, va, nbytes, seen, video=not system)
 
 
-def _wanted(gpu: Gpu, nbytes: int, align: int, system: bool) -> MemoryAlloc:
+def _wanted(gpu: Gpu, nbytes: int, align: int, system: bool) -> Struct:
     """What RM is asked for."""
     flags, attr2 = _FLAGS, Attr2.ZBC_PREFER_NO_ZBC
     attr = Attr.PAGE_SIZE_4KB if align == PAGE_BYTES else Attr.PAGE_SIZE_HUGE
@@ -163,7 +163,7 @@ def _wanted(gpu: Gpu, nbytes: int, align: int, system: bool) -> MemoryAlloc:
         attr |= Attr.PHYSICALITY_NONCONTIGUOUS
         attr2 |= Attr2.GPU_CACHEABLE_YES
         flags |= AllocFlag.PERSISTENT_VIDMEM
-    return MemoryAlloc(
+    return gpu.client.abi.memory(
         owner=gpu.client.handle, type=int(MemoryType.IMAGE), flags=int(flags), attr=int(attr),
         attr2=int(attr2), format=FORMAT_PITCH, size=nbytes, alignment=align, limit=nbytes - 1,
     )  # fmt: skip

@@ -13,6 +13,9 @@ from drivers.base.errors import MalformedInput
 from drivers.base.ioctl import Struct, chars, u8, u32
 from drivers.nv.nvk.controls import Control
 
+PSTATE_SINCE: Final = 550
+"""GET_CURRENT_PSTATE is in the open headers, and in RM's table of controls, from this release on.
+# src: ctrl2080perf.h, g_subdevice_nvoc.c: 535.288.01 has no 0x20802068, 550.40.07 has it"""
 THERMAL_SINCE: Final = 580
 """The open headers have the control from this release on."""
 UTIL_SINCE: Final = 570

@@ -11,8 +11,8 @@ from typing import Final
 from drivers.base.ioctl import Ioctl, Struct, chars, i32, u8, u32, u64
 
 UUID_BYTES: Final = 16
-MAX_GPUS: Final = 256
-"""UVM_MAX_GPUS since 550.54.14: 32 devices of 8 partitions."""
+MAX_GPUS, MAX_GPUS_550 = 32, 256
+"""Entries of UVM_MAP_EXTERNAL_ALLOCATION's list, and since 550.54.14: 8 partitions of each."""
 ATTRIBUTES_BYTES: Final = 36
 DISABLE_HMM: Final = 1
 """UVM_INIT_FLAGS_DISABLE_HMM: the GPU does not reach memory of the process that was not wrapped.
@@ -21,10 +21,6 @@ READ_WRITE_ATOMIC: Final = 1
 """UvmGpuMappingTypeReadWriteAtomic."""
 READ_ONLY: Final = 3
 """UvmGpuMappingTypeReadOnly."""
-
-
-LIST_END: Final = 24 + MAX_GPUS * ATTRIBUTES_BYTES
-"""Where perGpuAttributes of UVM_MAP_EXTERNAL_ALLOCATION_PARAMS ends."""
 
 
 class Initialize(Struct, size=16):
@@ -127,8 +123,11 @@ class CreateExternalRange(Struct, size=24):
     pad: int = u32()
 
 
-class MapExternalAllocation(Struct, size=9264):
-    """UVM_MAP_EXTERNAL_ALLOCATION_PARAMS; the first of `per_gpu_attributes` is spelled out."""
+class MapExternalAllocation(Struct, size=1200):
+    """UVM_MAP_EXTERNAL_ALLOCATION_PARAMS, before 550.54.14.
+
+    The first of `per_gpu_attributes` is spelled out.
+    """
 
     base: int = u64()
     length: int = u64()
@@ -140,6 +139,26 @@ class MapExternalAllocation(Struct, size=9264):
     gpu_element_bits: int = u32()
     gpu_compression_type: int = u32()
     other_gpus: bytes = chars((MAX_GPUS - 1) * ATTRIBUTES_BYTES)
+    gpu_attributes_count: int = u64()
+    rm_ctrl_fd: int = i32()
+    h_client: int = u32()
+    h_memory: int = u32()
+    rm_status: int = u32()
+
+
+class MapExternalAllocation550(Struct, size=9264):
+    """UVM_MAP_EXTERNAL_ALLOCATION_PARAMS since 550.54.14."""
+
+    base: int = u64()
+    length: int = u64()
+    offset: int = u64()
+    gpu_uuid: bytes = chars(UUID_BYTES)
+    gpu_mapping_type: int = u32()
+    gpu_caching_type: int = u32()
+    gpu_format_type: int = u32()
+    gpu_element_bits: int = u32()
+    gpu_compression_type: int = u32()
+    other_gpus: bytes = chars((MAX_GPUS_550 - 1) * ATTRIBUTES_BYTES)
     gpu_attributes_count: int = u64()
     rm_ctrl_fd: int = i32()
     h_client: int = u32()
@@ -195,6 +214,7 @@ UNREGISTER_CHANNEL = UvmIoctl("UVM_UNREGISTER_CHANNEL", 28, UnregisterChannel)
 UNREGISTER_CHANNEL_590 = UvmIoctl("UVM_UNREGISTER_CHANNEL", 28, UnregisterChannel590)
 ENABLE_PEER_ACCESS = UvmIoctl("UVM_ENABLE_PEER_ACCESS", 29, EnablePeerAccess)
 MAP_EXTERNAL_ALLOCATION = UvmIoctl("UVM_MAP_EXTERNAL_ALLOCATION", 33, MapExternalAllocation)
+MAP_EXTERNAL_ALLOCATION_550 = UvmIoctl("UVM_MAP_EXTERNAL_ALLOCATION", 33, MapExternalAllocation550)
 UNMAP_EXTERNAL = UvmIoctl("UVM_UNMAP_EXTERNAL", 66, UnmapExternal)
 FREE = UvmIoctl("UVM_FREE", 34, UvmFree)
 FREE_590 = UvmIoctl("UVM_FREE", 34, UvmFree590)

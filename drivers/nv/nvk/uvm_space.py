@@ -97,12 +97,13 @@ class UvmSpace:
             made = uvm.CreateExternalRange(base=va, length=nbytes)
             self.call(uvm.CREATE_EXTERNAL_RANGE, made, f"{nbytes:#x} bytes at {va:#x}")
             undo.add(lambda: self._free_range(va, nbytes))
-            mapping = uvm.MapExternalAllocation(
+            request = self.abi.map_external
+            mapping = request.args(
                 base=va, length=nbytes, gpu_uuid=self.uuid, gpu_attributes_count=1,
                 gpu_mapping_type=uvm.READ_WRITE_ATOMIC if write else uvm.READ_ONLY,
                 rm_ctrl_fd=owner.ctl_fd, h_client=owner.client, h_memory=memory,
             )  # fmt: skip
-            self.call(uvm.MAP_EXTERNAL_ALLOCATION, mapping, f"{nbytes:#x} bytes at {va:#x}")
+            self.call(request, mapping, f"{nbytes:#x} bytes at {va:#x}")
 
     # Memory of other GPUs
 

@@ -52,6 +52,8 @@ def memory_kib(iface: NvkIface, *asked: FbInfo) -> list[int]:
 
 def performance_state(iface: NvkIface) -> str:
     """ "P0" (the fastest) to "P15". Raises: MalformedInput, what RM refuses."""
+    if iface.client.abi.since < sensors.PSTATE_SINCE:
+        raise Unsupported(f"driver {iface.version} does not report it", hint="use 550 or later")
     answer = iface.client.control(iface.subdevice, GET_CURRENT_PSTATE, CurrentPstate())
     bit: int = answer.curr_pstate
     states = [n for n in range(_PSTATES) if bit == 1 << n]
