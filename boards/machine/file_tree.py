@@ -172,7 +172,9 @@ class FileTree:
     def writable(self, path: str) -> bool:
         """Whether somebody may write to a file."""
         node = self.find(path)
-        return isinstance(node, Folder) or (isinstance(node, File) and node.write is not None)
+        if not isinstance(node, File):
+            return isinstance(node, Folder)
+        return node.write is not None or node.opens is not None
 
     def listdir(self, path: str) -> list[str]:
         """Names in a folder, sorted."""

@@ -13,10 +13,12 @@ from drivers.base.contracts import World
 from drivers.base.errors import MalformedInput
 from drivers.base.pci import StateStore
 from drivers.machine.text import read_text
+from drivers.pci import aspm
 from drivers.pci.functions import PciFunction
 from drivers.pci.strict import proc_text
 
 VERSION = 1
+_VFIO = "vfio-pci"
 _PREFIX, _SUFFIX = "pci-", ".claim"
 _NAME = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?").fullmatch
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]").fullmatch
@@ -48,10 +50,13 @@ class Record:
     enabled: bool
     """Whether its memory was decoded although no driver held it."""
     pid: int
+    aspm: int = 0
+    """ASPM Control of its link where ours switched it off: 1, 2 or 3; 0: nothing to put back."""
 
 
 def record_of(world: World, function: PciFunction, method: Method, pid: int) -> Record:
     """The record of a function that is about to be taken."""
+    ready = method is Method.VFIO and function.driver == _VFIO
     power = f"{function.folder}/power/control"
     return Record(
         boot_id=boot_id(world),
@@ -64,6 +69,7 @@ def record_of(world: World, function: PciFunction, method: Method, pid: int) -> 
         power=read_text(world, power).strip() if method is Method.BARS else "",
         enabled=method is Method.BARS and not function.driver and is_enabled(world, function),
         pid=pid,
+        aspm=0 if ready else aspm.place(world, function.address)[1] & aspm.BITS,
     )
 
 
@@ -141,12 +147,14 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "override": _word,
     "power": lambda v: v in ("", "on", "auto"),
     "enabled": lambda v: type(v) is bool,
+    "aspm": lambda v: type(v) is int and 0 <= v <= aspm.BITS,
     "pid": lambda v: type(v) is int and 0 < v < 1 << 32,
 }
 
 
 def _checked(fields: dict[str, Any], address: str, where: str) -> Record:
     """The record of checked fields: they become paths and what is written to them."""
+    fields.setdefault("aspm", 0)  # a record of before 2026-11-28
     if fields.keys() != _FIELDS.keys():
         raise _malformed(where, f"its fields are not {', '.join(_FIELDS)}")
     for name, accepts in _FIELDS.items():

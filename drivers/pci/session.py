@@ -15,6 +15,7 @@ from drivers.base.contracts import Region, World
 from drivers.base.deadline import Clock
 from drivers.base.errors import BadArgument, Unsupported, UseAfterFree, during
 from drivers.base.undo import Undo, run_all, whole
+from drivers.pci.aspm import keep_awake
 from drivers.pci.bars_session import open_bars
 from drivers.pci.command import set_command
 from drivers.pci.config import SPACE_BYTES
@@ -147,6 +148,7 @@ class PciSession:
         """
         self._usable()
         self._access.after_reset()
+        keep_awake(self._access, vfio=self._access.iommu is not None)
         self.bus_master(self.dma.live > 0)
 
     def wait_interrupt(self, timeout_s: float) -> bool:
@@ -238,6 +240,7 @@ def _opened(
         undo.add(access.close)
         session = PciSession(world, access, grade, address_bits)
         set_command(access, master=False)
+        keep_awake(access, vfio=method == _VFIO)
         session.listen()
         atexit.register(session.close)
     return session

@@ -17,6 +17,8 @@ _PM, _EXPRESS, _MSI, _VENDOR, _REBAR = 0x50, 0x64, 0xA0, 0x100, 0x200
 """Where the functions here have them, as lspci shows them of a discrete GPU."""
 _EXPRESS_BYTES, _FLR_CAPABLE, _FLR = 60, 1 << 28, 1 << 15
 MSI_ENABLE = 1
+ASPM_L1, _COMMON_CLOCK = 0x2, 0x40
+"""As firmware leaves LNKCTL on a desktop. # src: pci_regs.h PCI_EXP_LNKCTL_*"""
 _REBAR_SIZE = 0x3F << 8
 _SMALLEST_LOG2 = 28
 """256 MiB. src: what lspci shows of BAR 0 of Navi 31 before it is resized."""
@@ -116,6 +118,11 @@ class ConfigSpace:
         """Whether a vector waits to be unmasked."""
         return bool(self._get(_MSI + 20, 4) >> vector & 1)
 
+    @property
+    def aspm(self) -> int:
+        """ASPM Control of LNKCTL: 0 while the link stays awake."""
+        return self._get(_EXPRESS + 0x10, 2) & 3
+
     # How it is built
 
     def reset(self) -> None:
@@ -150,6 +157,7 @@ class ConfigSpace:
         self._allow(_EXPRESS + 8, 0x7FFF | _FLR, 2)
         self._set(_EXPRESS + 0xC, 0x0040_0D04, 4)  # 16 lanes at 16 GT/s
         self._set(_EXPRESS + 0x12, 0x1104, 2)
+        self._set(_EXPRESS + 0x10, ASPM_L1 | _COMMON_CLOCK, 2)
         self._allow(_EXPRESS + 0x10, 0x1F3, 2)
         self._set(_MSI, 0x05 | 0x0180 << 16, 4)  # 64-bit, one vector that can be masked
         self._allow(_MSI + 2, MSI_ENABLE, 2)

@@ -21,6 +21,7 @@ MEMORY, MASTER = 0x2, 0x4
 _BAR_FIRST = 0x10
 _HEADER_BYTES = 0x40
 _CAP_LIST, _CAP_EXPRESS, _CAP_MSI = 0x34, 0x10, 0x05
+_LINK_CONTROL = 0x10
 _EXT_FIRST, _EXT_REBAR, _REBAR_CTRL = 0x100, 0x15, 8
 _FLR = 1 << 28
 _MSI_ADDRESS, _MSI_DATA = 0xFEE0_0000, 0x4021
@@ -136,9 +137,13 @@ class Slot:
     def reset(self) -> None:
         """pci_reset_function(): what the kernel knows of config space comes back."""
         header = self.config.read(0, _HEADER_BYTES)
+        express = self.capability(_CAP_EXPRESS)
+        link = self.word(express + _LINK_CONTROL)
         if self.gpu is not None:
             self.gpu.reset()
         self.config.write(_BAR_FIRST, header[_BAR_FIRST : _BAR_FIRST + 24])
+        if express:  # src: drivers/pci/pci.c pci_restore_pcie_state(): cap[i++] for PCI_EXP_LNKCTL
+            self.put_word(express + _LINK_CONTROL, link)
         self.config.write(COMMAND, header[COMMAND : COMMAND + COMMAND_BYTES])
 
     def left_by(self, process: Process) -> None:

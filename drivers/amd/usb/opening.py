@@ -26,6 +26,7 @@ from drivers.base.undo import Step, Undo, run_all
 from drivers.choice import Choice
 from drivers.claim.place import state_for
 from drivers.firmware import chosen_manifest, load
+from drivers.pci.aspm import keep_awake
 from drivers.pci.command import set_command
 from drivers.pci.dma import Grade
 from drivers.pci.session import PciSession
@@ -58,6 +59,8 @@ def open_usb(world: World, choice: Choice, state: StateStore | None) -> PciIface
         session = PciSession(world, function, Grade.NONE, BUS_ADDRESS_BITS, function.bridge)
         give_back = _giving_back(session, lock)
         undo.hand_over(give_back)
+        with during("keep the link awake"):
+            keep_awake(function)
         with during("identify the card"):
             gpu = boot.identify(session, chip, function.card.device)
         report = boot.start(gpu, firmware)
