@@ -108,6 +108,11 @@ class Client:
         self.call("waittimestamp_ctxtid", context_id=self.context, timestamp=timestamp,
                   timeout=timeout)  # fmt: skip
 
+    def sync(self, number: int, op: int, offset: int = 0, length: int = 4096) -> None:
+        """Cache operations on an object. Raises: OSError."""
+        item = np.frombuffer(struct.pack("<QQII", offset, length, number, op), np.uint8)
+        self.call("gpuobj_sync", objs=item.ctypes.data, obj_len=24, count=1)
+
     def retired(self) -> int:
         """The last timestamp that has passed."""
         return int(self.call("readtimestamp_ctxtid", context_id=self.context, type=2).timestamp)

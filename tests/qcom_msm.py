@@ -71,10 +71,12 @@ class MsmClient:
 
 @contextmanager
 def msm_client(
-    chip: str = "a630", *, clean: bool = True, vm_bind: bool = False
+    chip: str = "a630", *, clean: bool = True, vm_bind: bool = False,
+    options: AdrenoOptions | None = None,
 ) -> Iterator[MsmClient]:
     """A process in front of a board; with `clean` nothing may be left to complain about."""
-    world = open_qcom_board(chip, options=AdrenoOptions(iface="MSM", vm_bind=vm_bind))
+    chosen = options or AdrenoOptions(iface="MSM", vm_bind=vm_bind)
+    world = open_qcom_board(chip, options=chosen)
     made = MsmClient(world)
     yield made
     if clean:

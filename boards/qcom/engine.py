@@ -29,6 +29,8 @@ class Job:
     ring: int = 0
     limit_ms: int = 2000
     """After which the kernel calls it hung."""
+    patience_ms: tuple[int, int] = (0, 0)
+    """For one dispatch, and for all of them, where code takes time."""
     began_ns: int = 0
     where: str = ""
     """The packet that it is at."""
@@ -116,9 +118,10 @@ class Engine:
         return None
 
     def _begin(self, job: Job) -> None:
+        self.machine.power.wake()
         job.began_ns = self.machine.clock.now_ns()
         self.machine.clock.alarm(job.began_ns + job.limit_ms * _NS_PER_MS)
-        job.processor = Processor(self.machine, job.space, HANDLERS)
+        job.processor = Processor(self.machine, job.space, HANDLERS, patience_ms=job.patience_ms)
         job.running = job.processor.run(job.streams)
 
     def _goes_on(self, job: Job) -> bool:
@@ -136,6 +139,8 @@ class Engine:
         if job in ring:
             ring.remove(job)
         self.machine.caches.end()
+        if not self.jobs:
+            self.machine.power.rest()
         if fault is not None:
             self.machine.event("fault", kind=fault.kind, why=fault.why, va=fault.va)
         job.done(fault)

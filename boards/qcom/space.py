@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right, insort
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,9 +46,13 @@ class Mapping:
 
 
 class Space:
-    """Mappings by address; they never overlap."""
+    """Mappings by address; they never overlap.
 
-    def __init__(self) -> None:
+    With `forgive`, which each page fault is given to, reads give 0 and writes vanish.
+    """
+
+    def __init__(self, forgive: Callable[[Refused], None] | None = None) -> None:
+        self._forgive = forgive
         self._starts: list[int] = []
         self._at: dict[int, Mapping] = {}
 
@@ -110,14 +115,28 @@ class Space:
             raise Refused(mapping.end, access)
         return mapping.memory, va - mapping.va + mapping.offset
 
+    def _allowed(self, va: int, nbytes: int, access: str) -> tuple[Memory, int] | None:
+        """As `part`; None for a page fault that is forgiven. Raises: PageFault."""
+        try:
+            return self.part(va, nbytes, access)
+        except Refused as refused:
+            if self._forgive is None:
+                raise
+            self._forgive(refused)
+            return None
+
     def read(self, va: int, nbytes: int) -> Array:
         """Bytes of DRAM, which may lie in several mappings. Raises: PageFault."""
         parts = []
         while nbytes > 0:
             mapping = self.find(va)
-            count = min(nbytes, mapping.end - va) if mapping is not None else PAGE_BYTES
-            memory, offset = self.part(va, count, "read")
-            parts.append(memory.dram[offset : offset + count])
+            left = PAGE_BYTES - va % PAGE_BYTES if mapping is None else mapping.end - va
+            count = min(nbytes, left)
+            found = self._allowed(va, count, "read")
+            if found is None:
+                parts.append(np.zeros(count, np.uint8))
+            else:
+                parts.append(found[0].dram[found[1] : found[1] + count])
             va, nbytes = va + count, nbytes - count
         return parts[0] if len(parts) == 1 else np.concatenate(parts or [np.zeros(0, np.uint8)])
 
@@ -127,10 +146,15 @@ class Space:
         touched = []
         done = 0
         while done < len(values):
-            mapping = self.find(va + done)
-            left = len(values) - done
-            count = min(left, mapping.end - va - done) if mapping is not None else left
-            memory, offset = self.part(va + done, count, "write")
+            at = va + done
+            mapping = self.find(at)
+            left = PAGE_BYTES - at % PAGE_BYTES if mapping is None else mapping.end - at
+            count = min(len(values) - done, left)
+            found = self._allowed(at, count, "write")
+            if found is None:
+                done += count
+                continue
+            memory, offset = found
             memory.dram[offset : offset + count] = values[done : done + count]
             lines = slice(offset >> LINE_SHIFT, (offset + count + LINE_BYTES - 1) >> LINE_SHIFT)
             touched.append((memory, lines))
@@ -158,14 +182,27 @@ class Space:
         found = []
         for number in np.unique(which).tolist():
             inside = np.flatnonzero(which == number)
-            own = addresses[inside]
-            if number < 0:
-                raise Refused(int(own[0]), access)
-            mapping = self._at[self._starts[number]]
-            past = np.flatnonzero(own + np.uint64(nbytes) > np.uint64(mapping.end))
-            if len(past):
-                raise Refused(max(int(own[past[0]]), mapping.end), access)
-            if not mapping.allows(access):
-                raise Refused(int(own[0]), access, "no right to it")
-            found.append((mapping, inside))
+            refused, past = self._refused(number, addresses[inside], nbytes, access)
+            if refused is not None:
+                if self._forgive is None:
+                    raise refused
+                self._forgive(refused)
+                inside = inside[~past]
+            if len(inside):
+                found.append((self._at[self._starts[number]], inside))
         return found
+
+    def _refused(
+        self, number: int, own: Addresses, nbytes: int, access: str
+    ) -> tuple[Refused | None, Array]:
+        """The first page fault of addresses behind one mapping's start, and which have one."""
+        every = np.ones(len(own), np.bool_)
+        if number < 0:
+            return Refused(int(own[0]), access), every
+        mapping = self._at[self._starts[number]]
+        past = np.asarray(own + np.uint64(nbytes) > np.uint64(mapping.end))
+        if past.any():
+            return Refused(max(int(own[past][0]), mapping.end), access), past
+        if not mapping.allows(access):
+            return Refused(int(own[0]), access, "no right to it"), every
+        return None, past

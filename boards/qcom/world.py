@@ -30,7 +30,7 @@ from boards.qcom.open_files import QcomFile
 from boards.qcom.panel import QcomPanel
 from boards.qcom.user import OwnMemory, UserMemory
 
-_NUMBER_MASK, _PAGE_SHIFT = 0xFF, 12
+_NUMBER_MASK = 0xFF
 _FDINFO = "/proc/self/fdinfo/"
 
 
@@ -289,7 +289,10 @@ class QcomWorld(ReadOnlyFiles, ProcessMaps[QcomFile]):
             return memory
         if file.path != files.NODE:
             raise OSError(errno.ENODEV, f"{file.path} cannot be mapped")
-        made = self.kgsl.objects.get(offset >> _PAGE_SHIFT)
+        page = self.hardware.options.page_bytes  # src: kgsl.c get_mmap_entry(): pgoff is the id
+        if offset % page:
+            raise OSError(errno.EINVAL, f"offset {offset:#x}: pages have {page} bytes")
+        made = self.kgsl.objects.get(offset // page)
         if made.by_cpu_address and made.gpu_va:
             raise OSError(errno.EBUSY, f"object {made.id} has its address already")
         if nbytes != made.memory.nbytes:

@@ -103,9 +103,9 @@ def test_what_is_refused_of_a_report() -> None:
 
 def test_an_older_kernel_drops_the_flag_and_has_no_request() -> None:
     with client(flags=FLAGS, options=AdrenoOptions(fault_info=False), clean=False) as one:
-        check(one.call("drawctxt_create", flags=FLAGS).flags == FLAGS & ~(1 << 30))
+        check(one.call("drawctxt_create", flags=FLAGS).flags == FLAGS & ~(1 << 30) | 0x40)
         faulted(one, 0x5000, "read")
         with pytest.raises(OSError, match=rf"Errno {errno.ENOTTY}\]"):
             asked(one, bytes(24))
     with client(flags=FLAGS) as one:
-        check(one.call("drawctxt_create", flags=FLAGS).flags == FLAGS)
+        check(one.call("drawctxt_create", flags=FLAGS).flags == FLAGS | 0x40)

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import pytest
 
-import boards.qcom.msm.abi as board_abi
 from tests.qcom_devices import QcomMachine, opened
 from tests.reliability.qcom_scene import work
 from tests.support import check
@@ -17,10 +16,10 @@ BO_FLAGS: Final = 0x7
 READ: Final = 1
 
 
-def test_objects_have_flags_of_linux_5_15(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kernel", ["5.15", "6.1"])
+def test_objects_have_flags_of_linux_5_15(kernel: str) -> None:
     """msm_gem_submit.c submit_lookup_objects() answers EINVAL to others before Linux 6.3."""
-    monkeypatch.setattr(board_abi, "BO_SUBMIT_FLAGS", BO_FLAGS)
-    machine = QcomMachine("a650", "MSM")
+    machine = QcomMachine("a650", "MSM", kernel=kernel)
     with opened(machine, "MSM") as device:
         work(device)
         iface: Any = device.iface

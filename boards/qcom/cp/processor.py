@@ -21,6 +21,7 @@ from boards.qcom.cp.rights import Rights
 from boards.qcom.cp.state import CODE_BYTES, ComputeState, Load
 from boards.qcom.cp.view import ShaderMemory
 from boards.qcom.memory import LINE_SHIFT
+from boards.qcom.power import ALWAYS_ON_HZ, Power
 from boards.qcom.space import Space
 from boards.qcom.wave.dispatch import Dispatch, Outcome, PageFault
 from boards.qcom.wave.execute import run
@@ -28,7 +29,6 @@ from boards.qcom.wave.execute import run
 _WORD_BYTES, _DEEPEST = 4, 3
 _MOST_PACKETS = 1 << 22
 """Of one submission, before it counts as one that never ends."""
-_NS_PER_S, ALWAYS_ON_HZ = 1_000_000_000, 19_200_000
 Run = Callable[[Dispatch, ShaderMemory], Outcome]
 Wait = Iterator[None]
 _TYPE_4 = 4
@@ -44,11 +44,22 @@ class Machine:
     rights: Rights
     find: Callable[[str, str], None]
     event: Callable[..., None]
+    power: Power
+    issues_per_s: int = 0
+    """Issue slots; 0: code takes no time."""
     run: Run = run
 
     def always_on(self) -> int:
         """CP_ALWAYS_ON_COUNTER."""
-        return self.clock.now_ns() * ALWAYS_ON_HZ // _NS_PER_S
+        return self.power.always_on()
+
+    def spend(self, cycles: int) -> float:
+        """Let the time of some code pass: milliseconds."""
+        if not self.issues_per_s:
+            return 0.0
+        seconds = cycles / self.issues_per_s
+        self.clock.skip(seconds)
+        return seconds * 1000
 
 
 Result: TypeAlias = Wait | tuple[int, int] | int | None
@@ -76,6 +87,9 @@ class Processor:
     scratch: list[int] = field(default_factory=lambda: [0] * 8)
     marker: int = 0
     packets: int = 0
+    patience_ms: tuple[int, int] = (0, 0)
+    """The kernel's for one dispatch, and for the submission; 0: it has no end."""
+    spent_ms: float = 0.0
     ends: dict[int, int] = field(default_factory=dict)
     """By address: the dispatch after which an event wrote there."""
     last: str = ""
@@ -223,6 +237,16 @@ class Processor:
                       groups=groups[0] * groups[1] * groups[2], lanes=lanes)  # fmt: skip
         self._report(made, machine.run(made, ShaderMemory(self.space, caches)))
 
+    def _take_time(self, cycles: int) -> None:
+        """Raises: GpuFault where the kernel's check for hangs has no patience any more."""
+        one_ms = self.machine.spend(cycles)
+        self.spent_ms += one_ms
+        for limit, spent, what in zip(
+            self.patience_ms, (one_ms, self.spent_ms), ("a dispatch", "a submission"), strict=True
+        ):
+            if limit and spent > limit:
+                raise GpuFault(HANG, f"{what} of {spent:.0f} ms, {limit} are allowed")
+
     def _report(self, made: Dispatch, outcome: Outcome) -> None:
         for violation in outcome.violations:
             self.machine.find("code", f"{violation} in the code at {made.code_va:#x}")
@@ -231,6 +255,7 @@ class Processor:
             kind = {"page fault": PAGE_FAULT, "endless": HANG}.get(fault.kind, ILLEGAL_INSTRUCTION)
             where = f"{fault.detail} at {made.code_va + fault.pc:#x}: {fault.text}"
             raise GpuFault(kind, where, fault.va, fault.access)
+        self._take_time(outcome.cycles)
 
     # Waits
 

@@ -26,7 +26,7 @@ class ShaderMemory:
         if only is not None:
             return self._gather(only, va, item, count)
         parts = self._space.split(va, item * count, "read")
-        out = np.empty((len(va), count), _TYPES[item])
+        out = np.zeros((len(va), count), _TYPES[item])
         for mapping, inside in parts:
             out[inside] = self._gather(mapping, va[inside], item, count)
         return out

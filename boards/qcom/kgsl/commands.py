@@ -10,16 +10,15 @@ from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
 
+from boards.machine.behaviour import Rules
 from boards.machine.records import Record
 from boards.qcom.engine import Job
 from boards.qcom.kgsl import abi
-from boards.qcom.kgsl.contexts import HANG_MS, Context, Contexts, later
+from boards.qcom.kgsl.contexts import Context, Contexts, later
 from boards.qcom.space import Space
 from boards.qcom.user import UserMemory
 
 _MOST_OBJECTS, _MOST_SYNCS = 100_000, 32
-_MOST_WORDS = 0xFFFFF
-"""Of one indirect buffer: CP_INDIRECT_BUFFER has 20 bits."""
 Ready = Callable[[], bool]
 
 
@@ -28,9 +27,10 @@ class Commands:
 
     def __init__(
         self, contexts: Contexts, space: Space, user: UserMemory,
-        fence: Callable[[int], Ready],
+        fence: Callable[[int], Ready], rules: Rules,
     ) -> None:  # fmt: skip
         self._contexts, self._space, self._user = contexts, space, user
+        self._rules = rules
         self._fence = fence
         """Descriptor to whether its fence has signalled. Raises: OSError."""
 
@@ -42,9 +42,11 @@ class Commands:
         self._objects(args)
         waits = self._syncs(args, context)
         timestamp = self._contexts.timestamp(context, args.timestamp)
+        hang_ms = self._rules.number("hang_ms")
+        spared = context.flags & abi.CTX_NO_FAULT_TOLERANCE and "hang_spared" in self._rules
         job = Job(
-            owner=context, space=self._space, streams=streams,
-            ready=partial(_all, waits), ring=context.ring, limit_ms=HANG_MS,
+            owner=context, space=self._space, streams=streams, ready=partial(_all, waits),
+            ring=context.ring, limit_ms=hang_ms, patience_ms=(0, 0 if spared else hang_ms),
             done=lambda fault: self._contexts.retire(context, timestamp, fault),
         )  # fmt: skip
         return context, timestamp, job
@@ -79,9 +81,11 @@ class Commands:
             if not item.flags & abi.CMDLIST_KINDS:
                 raise OSError(errno.EINVAL, f"a command object of flags {item.flags:#x}")
             words = item.size >> 2
-            if not 0 < words <= _MOST_WORDS or item.size & 3:
+            if not item.size or words > self._rules.number("ib_words"):
                 raise OSError(errno.EINVAL, f"an indirect buffer of {item.size} bytes")
-            va = item.gpuaddr + item.offset
+            va = item.gpuaddr
+            if va & 3 and "ib_aligned" in self._rules:
+                raise OSError(errno.EINVAL, f"an indirect buffer at {va:#x}")
             if self._space.find(va) is None:
                 raise OSError(errno.EINVAL, f"no memory for an indirect buffer at {va:#x}")
             found.append((va, words))

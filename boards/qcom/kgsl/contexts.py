@@ -20,9 +20,8 @@ from boards.qcom.space import Space
 _WRAP, _HALF = 1 << 32, 1 << 31
 _MOST_CONTEXTS, MOST_QUEUED = 200, 128
 """# src: kgsl.h KGSL_MAX_CONTEXTS_PER_PROC; adreno_drawctxt.h ADRENO_CONTEXT_DRAWQUEUE_SIZE"""
-HANG_MS = 2000
-"""# src: adreno_dispatch.c, adreno_drawobj_timeout"""
-_KNOWN_FLAGS = 0x7E1FFFFF
+_KNOWN_FLAGS = 0x1FF7FADA
+"""Others are dropped. # src: adreno_drawctxt.c adreno_drawctxt_create()"""
 DEFAULT_PRIORITY = 8
 _MOST_FAULTS = 40
 """# src: kgsl_device.h KGSL_MAX_FAULT_ENTRIES"""
@@ -91,10 +90,10 @@ class Contexts:
         if flags & abi.CTX_SECURE:
             raise OSError(errno.EOPNOTSUPP, "no secure contexts")
         wanted = abi.CTX_PREAMBLE | abi.CTX_NO_GMEM_ALLOC
-        if flags & wanted != wanted or flags & ~_KNOWN_FLAGS or flags & abi.CTX_LPAC:
+        if flags & wanted != wanted or flags & abi.CTX_LPAC:
             raise OSError(errno.EINVAL, f"a context of flags {flags:#x}")
-        if not self._hardware.options.fault_info:
-            flags &= ~abi.CTX_FAULT_INFO  # src: adreno_drawctxt_create() masks what it knows
+        known = _KNOWN_FLAGS | (abi.CTX_FAULT_INFO if self._hardware.fault_info else 0)
+        flags = flags & known | abi.CTX_PER_CONTEXT_TS
         if len(self.by_id) >= _MOST_CONTEXTS:
             raise OSError(errno.ENOSPC, f"{_MOST_CONTEXTS} contexts are the most")
         made = Context(next(_NUMBERS), flags, owner, first, first, first)

@@ -40,7 +40,7 @@ class Kgsl:
         self.objects = Objects(hardware)
         self.contexts = Contexts(hardware, gpu, pid, self.objects.space)
         self.properties = Properties(gpu.chip, self.contexts, user)
-        self.commands = Commands(self.contexts, self.objects.space, user, fence)
+        self.commands = Commands(self.contexts, self.objects.space, user, fence, hardware.rules)
 
     def ioctl(self, owner: object, request: int, argument: bytearray) -> None:
         """One request. Raises: OSError ENOTTY and what each says."""
@@ -83,7 +83,7 @@ class Kgsl:
         self.contexts.destroy(self.contexts.get(args.drawctxt_id))
 
     def _get_fault_report(self, args: SimpleNamespace) -> None:
-        if not self._hardware.options.fault_info:
+        if not self._hardware.fault_info:
             raise OSError(errno.ENOTTY, "this KGSL keeps no faults")
         fault_report(self._user, self.contexts.get(args.context_id), args)
 
@@ -96,7 +96,7 @@ class Kgsl:
             self._user.load(args.metadata, args.metadata_len)
         made = self.objects.alloc(args.size, args.flags)
         args.flags, args.id, args.size = made.flags, made.id, made.nbytes
-        args.va_len = args.mmapsize = made.memory.nbytes
+        args.mmapsize = made.memory.nbytes
 
     def _gpumem_alloc_id(self, args: SimpleNamespace) -> None:
         made = self.objects.alloc(args.size, args.flags)
@@ -129,26 +129,31 @@ class Kgsl:
     def _gpuobj_info(self, args: SimpleNamespace) -> None:
         made = self.objects.get(args.id)
         args.gpuaddr, args.flags, args.size = made.gpu_va, made.flags, made.nbytes
-        args.va_len, args.va_addr = made.memory.nbytes, made.cpu_va
+        args.va_len, args.va_addr = made.memory.nbytes, 0
 
     def _gpumem_get_info(self, args: SimpleNamespace) -> None:
         made = self.objects.get(args.id) if args.id else self.objects.at(args.gpuaddr)
         args.gpuaddr, args.id, args.flags = made.gpu_va, made.id, made.flags & 0xFFFFFFFF
-        args.size, args.mmapsize, args.useraddr = made.nbytes, made.memory.nbytes, made.cpu_va
+        args.size, args.mmapsize, args.useraddr = made.nbytes, made.memory.nbytes, 0
 
     def _gpumem_sync_cache(self, args: SimpleNamespace) -> None:
         made = self.objects.get(args.id) if args.id else self.objects.at(args.gpuaddr)
-        ranged = args.op >> 31
-        self.objects.sync(made, args.offset if ranged else 0, args.length if ranged else 0, args.op)
+        self.objects.sync(made, args.offset, args.length, args.op)
 
     def _gpuobj_sync(self, args: SimpleNamespace) -> None:
-        if not args.count or not 0 < args.obj_len <= abi.SYNC_OBJ.nbytes:
+        """An id that is not there is left out. # src: kgsl.c kgsl_ioctl_gpuobj_sync()"""
+        most = self._hardware.rules.number("sync_most")
+        if not 0 < args.count <= most or not 0 < args.obj_len <= abi.SYNC_OBJ.nbytes:
             raise OSError(errno.EINVAL, f"{args.count} objects of {args.obj_len} bytes to sync")
-        data = self._user.load(args.objs, args.obj_len * args.count)
         rest = bytes(abi.SYNC_OBJ.nbytes - args.obj_len)
-        for at in range(0, len(data), args.obj_len):
-            item = abi.SYNC_OBJ.load(data[at : at + args.obj_len] + rest)
-            self.objects.sync(self.objects.get(item.id), item.offset, item.length, item.op)
+        items = [
+            abi.SYNC_OBJ.load(self._user.load(args.objs + at, args.obj_len) + rest)
+            for at in range(0, args.count * abi.SYNC_OBJ.nbytes, abi.SYNC_OBJ.nbytes)
+        ]
+        for item in items:
+            found = self.objects.by_id.get(item.id)
+            if found is not None:
+                self.objects.sync(found, item.offset, item.length, item.op)
 
     def _import(self, va: int, nbytes: int, flags: int) -> GpuObject:
         """Pages of the process. Raises: OSError EINVAL, EFAULT."""
@@ -164,7 +169,7 @@ class Kgsl:
         )  # fmt: skip
         own = va if flags & abi.MEM_CPU_MAP else 0
         made = self.objects.add(memory, flags, nbytes, own)
-        made.cpu_va = va
+        made.imported, made.cpu_va = True, va
         return made
 
     def _map_user_mem(self, args: SimpleNamespace) -> None:
@@ -181,7 +186,9 @@ class Kgsl:
     def _of_file(self, fd: int, flags: int) -> GpuObject:
         memory = self._dma_buf(fd)
         memory.holds += 1
-        return self.objects.add(memory, flags & ~abi.MEM_CPU_MAP, memory.nbytes)
+        made = self.objects.add(memory, flags & ~abi.MEM_CPU_MAP, memory.nbytes)
+        made.imported = True
+        return made
 
     def _gpuobj_import(self, args: SimpleNamespace) -> None:
         if args.type == abi.USER_MEM_ADDR:
@@ -268,9 +275,17 @@ class Kgsl:
             item = abi.READ_GROUP.load(data[at : at + size])
             if item.groupid != _ALWAYS_ON_GROUP or item.countable:
                 raise OSError(errno.EINVAL, f"no counter {item.countable} of {item.groupid:#x}")
-            value = self._gpu.engine.machine.always_on()
+            value = self._always_on()
             data[at + 8 : at + 16] = value.to_bytes(8, "little")
         self._user.store(args.reads, bytes(data))
+
+    def _always_on(self) -> int:
+        """The counter, of a GPU that is switched on for it. # src: adreno_perfcounter.c"""
+        power = self._gpu.engine.machine.power
+        power.wake()
+        if not self._gpu.engine.jobs:
+            power.rest()
+        return power.always_on()
 
     _HANDLERS: ClassVar[dict[str, Callable[[Kgsl, SimpleNamespace], None]]] = {
         "getproperty": _getproperty, "setproperty": _setproperty,

@@ -19,7 +19,7 @@ from boards.qcom.space import Mapping, Space
 _VA_LOW, _VA_HIGH = 0x5_0000_0000, 0xC_0000_0000
 """Where objects are put whose CPU address is not theirs. # src: kgsl_iommu.h, VA_BASE64, END64"""
 _KEPT = 0xFFFF00 | abi.MEM_READ_ONLY | 3 << abi.CACHE_SHIFT | abi.MEM_CPU_MAP | abi.MEM_IO_COHERENT
-_MOST_ALIGN = 30
+_MOST_SYNCED = (1 << 32) - 1
 
 
 @dataclass(slots=True, eq=False)
@@ -30,7 +30,9 @@ class GpuObject:
     memory: Memory
     flags: int
     nbytes: int
-    """As it was asked for."""
+    """Whole pages, as it comes back."""
+    imported: bool = False
+    """Memory that is not KGSL's own."""
     gpu_va: int = 0
     """0: not mapped to the GPU yet, which mmap does."""
     cpu_va: int = 0
@@ -49,7 +51,7 @@ class Objects:
 
     def __init__(self, hardware: AdrenoHardware) -> None:
         self._hardware = hardware
-        self.space = Space()
+        self.space = Space(hardware.forgive)
         self.by_id: dict[int, GpuObject] = {}
         self._mapped: list[GpuObject] = []
         """Freed, but still mapped by the process."""
@@ -73,30 +75,39 @@ class Objects:
         raise OSError(errno.EINVAL, f"no GPU object at {gpu_va:#x}")
 
     def alloc(self, size: int, flags: int) -> GpuObject:
-        """New memory. Raises: OSError EINVAL, EOPNOTSUPP, ENOMEM."""
+        """New memory. Raises: OSError EINVAL, EOPNOTSUPP, ENOMEM.
+
+        src: kgsl.c gpumem_alloc_entry()
+        """
         if flags & abi.MEM_SECURE:
             raise OSError(errno.EOPNOTSUPP, "no secure memory")
-        if flags & abi.MEM_SPARSE & ~abi.MEM_CPU_MAP or not 0 < size < 1 << 40:
-            raise OSError(errno.EINVAL, f"{size:#x} bytes with flags {flags:#x}")
-        if (flags >> abi.ALIGN_SHIFT & abi.ALIGN_MASK) > _MOST_ALIGN:
-            raise OSError(errno.EINVAL, f"aligned to 1 << {flags >> abi.ALIGN_SHIFT & 0xFF}")
+        page = self._hardware.options.page_bytes
+        nbytes = -(-size // page) * page
+        rules = self._hardware.rules
+        if not 0 < nbytes <= rules.number("alloc_most"):
+            raise OSError(errno.EINVAL, f"{size:#x} bytes: 4 GiB and more are refused")
+        most = rules.number("align_most")
+        if (flags >> abi.ALIGN_SHIFT & abi.ALIGN_MASK) > most:
+            flags = flags & ~(abi.ALIGN_MASK << abi.ALIGN_SHIFT) | most << abi.ALIGN_SHIFT
         flags = self._flags(flags)
-        nbytes = host.pages(size)
         memory = self._hardware.memory.new(
             f"GPU object {self._next}", nbytes, cached=self._incoherent(flags)
         )
-        return self.add(memory, flags, size)
+        return self.add(memory, flags, nbytes)
 
     def _flags(self, flags: int) -> int:
-        """Those that are kept: without a coherent SMMU the flag for it is dropped."""
+        """Those that are kept. # src: kgsl.c kgsl_filter_cachemode(), kgsl_memdesc_init()"""
         flags &= _KEPT
-        return flags if self._hardware.coherent else flags & ~abi.MEM_IO_COHERENT
+        if flags >> abi.CACHE_SHIFT & abi.CACHE_MASK == abi.WRITE_THROUGH:
+            flags |= abi.WRITE_BACK << abi.CACHE_SHIFT
+        plain = "coherent_if_cached" in self._hardware.rules and not _cached(flags)
+        if plain or not self._hardware.coherent:
+            flags &= ~abi.MEM_IO_COHERENT
+        return flags
 
     @staticmethod
     def _incoherent(flags: int) -> bool:
-        mode = flags >> abi.CACHE_SHIFT & abi.CACHE_MASK
-        cached = mode in (abi.WRITE_BACK, abi.WRITE_THROUGH)
-        return cached and not flags & abi.MEM_IO_COHERENT
+        return _cached(flags) and not flags & abi.MEM_IO_COHERENT
 
     def coherent(self, flags: int) -> bool:
         """Whether imported memory with these flags is seen through the CPU's caches."""
@@ -150,14 +161,40 @@ class Objects:
         self._hardware.memory.drop(made.memory)
 
     def sync(self, made: GpuObject, offset: int, length: int, op: int) -> None:
-        """Clean or invalidate CPU caches of a range. Raises: OSError EINVAL."""
-        length = length or made.memory.nbytes - offset
+        """Clean or invalidate CPU caches of a range. Raises: OSError EINVAL, ERANGE.
+
+        src: kgsl.c _kgsl_gpumem_sync_cache(), kgsl_sharedmem.c kgsl_cache_range_op()
+        """
+        if not op & (abi.SYNC_TO_GPU | abi.SYNC_FROM_GPU):
+            raise OSError(errno.EINVAL, f"cache operation {op:#x}")
+        if not op & abi.SYNC_RANGE:
+            offset, length = 0, made.memory.nbytes
+        if not self._incoherent(made.flags):
+            return
+        if not 0 < length <= _MOST_SYNCED:
+            raise OSError(errno.EINVAL, f"{length:#x} bytes to sync")
         if offset + length > made.memory.nbytes:
-            raise OSError(errno.EINVAL, f"{offset:#x}+{length:#x} is outside object {made.id}")
-        if op & abi.SYNC_TO_GPU:
+            raise OSError(errno.ERANGE, f"{offset:#x}+{length:#x} is outside object {made.id}")
+        by_pages = "sync_pages" in self._hardware.rules
+        if by_pages:
+            offset, length = self._pages(made, offset, length)
+        if op & abi.SYNC_TO_GPU or not by_pages:
             made.memory.clean(offset, length)
         if op & abi.SYNC_FROM_GPU:
             made.memory.invalidate(offset, length, self._hardware.find)
+
+    def _pages(self, made: GpuObject, offset: int, length: int) -> tuple[int, int]:
+        """What is synced since 5.4, where the part of an offset in whole pages was exchanged with
+        its rest: from the first pages of the object on."""
+        page = self._hardware.options.page_bytes
+        rest = offset % page
+        length += offset - rest
+        if made.imported or "sync_skips_first" not in self._hardware.rules:
+            low, high = 0, -(-length // page)
+        else:
+            low, high = -(-rest // page), -(-(rest + length) // page)
+        low, high = low * page, min(high * page, made.memory.nbytes)
+        return low, max(0, high - low)
 
     def close(self) -> None:
         """The process is gone."""
@@ -167,3 +204,8 @@ class Objects:
         for made in self._mapped:
             self._destroy(made)
         self._mapped.clear()
+
+
+def _cached(flags: int) -> bool:
+    mode = flags >> abi.CACHE_SHIFT & abi.CACHE_MASK
+    return mode in (abi.WRITE_BACK, abi.WRITE_THROUGH)

@@ -1,6 +1,7 @@
 """Numbers and structs of DRM and of its msm driver.
 
-src: Linux 6.12, include/uapi/drm/msm_drm.h, drm.h; VM_BIND: notes section 1b (Linux 6.17)
+src: Linux 7.3, include/uapi/drm/msm_drm.h, drm.h. What changed from release to release is in
+behaviour.txt.
 """
 
 from __future__ import annotations
@@ -91,10 +92,9 @@ PIPE_3D0, PIPE_MASK = 0x10, 0xFFFF
 BO_READ_ONLY, BO_FLAGS = 0x2, 0xF0003
 BO_CACHE_MASK, BO_CACHED, BO_WC = 0xF0000, 0x10000, 0x20000
 BO_UNCACHED, BO_CACHED_COHERENT = 0x40000, 0x80000
-SUBMIT_FLAGS = 0xFE00_0000
+SUBMIT_FLAGS = 0xFC00_0000
 FENCE_FD_IN, FENCE_FD_OUT, SUDO = 0x4000_0000, 0x2000_0000, 0x1000_0000
 SYNCOBJ_IN, SYNCOBJ_OUT, FENCE_SN_IN = 0x0800_0000, 0x0400_0000, 0x0200_0000
-BO_SUBMIT_FLAGS, BO_SUBMIT_MANDATORY = 0xF, 0x3
-EN_VM_BIND, QUEUE_VM_BIND = 0x16, 0x2
+BO_SUBMIT_MANDATORY, QUEUE_VM_BIND = 0x3, 0x2
 BO_NO_SHARE = 0x4
 CMD_BUF, CMD_IB_TARGET, CMD_CTX_RESTORE = 1, 2, 3

@@ -1,6 +1,6 @@
 """One open render node of msm: its requests.
 
-src: Linux 6.12, drivers/gpu/drm/msm/msm_drv.c, drivers/gpu/drm/drm_ioctl.c
+src: Linux 5.15 to 7.3, drivers/gpu/drm/msm/msm_drv.c, drivers/gpu/drm/drm_ioctl.c; behaviour.txt
 """
 
 from __future__ import annotations
@@ -56,6 +56,9 @@ class Msm:
         descriptors: Descriptors,
     ) -> None:  # fmt: skip
         self._hardware, self._gpu, self._user, self._fds = hardware, gpu, user, descriptors
+        self._rules = hardware.rules
+        self._vm_made = False
+        """Whether the file has an address space: VM_BIND cannot be chosen any more."""
         self.gem = Gem(hardware, gpu.chip.va_bytes)
         self.queues, self.syncobjs = Queues(), Syncobjs()
         self.submits = Submits(hardware, gpu, pid, user, self.gem, self.queues, self.syncobjs,
@@ -93,7 +96,7 @@ class Msm:
     # DRM itself
 
     def _version(self, args: SimpleNamespace) -> None:
-        args.major, args.minor, args.patch = 1, 13 if self._hardware.options.vm_bind else 12, 0
+        args.major, args.minor, args.patch = 1, self._rules.number("minor"), 0
         for member, text in (("name", _NAME), ("date", _DATE), ("desc", _TEXT)):
             room, va = getattr(args, f"{member}_len"), getattr(args, member)
             if va and room:
@@ -205,34 +208,41 @@ class Msm:
     # Parameters
 
     def _get_param(self, args: SimpleNamespace) -> None:
-        if args.pipe != abi.PIPE_3D0 or args.pad or args.len:
+        short = "no_set_param" in self._rules  # a struct without len and pad
+        if args.pipe != abi.PIPE_3D0 or (not short and (args.pad or args.len)):
             raise OSError(errno.EINVAL, f"parameter of pipe {args.pipe:#x}")
-        args.value = params.read(self._gpu, args.param, self.submits.faults)
+        if "any_param_makes_vm" in self._rules:
+            self._vm_made = True
+        args.value = params.read(self._gpu, args.param, self.submits.faults, self._rules)
 
     def _set_param(self, args: SimpleNamespace) -> None:
-        if args.pipe != abi.PIPE_3D0 or args.pad:
+        if "no_set_param" in self._rules:
+            raise OSError(errno.EINVAL, "no request SET_PARAM")
+        text = args.param in (params.COMM, params.CMDLINE)
+        if args.pipe != abi.PIPE_3D0 or args.pad or (args.len and not text):
             raise OSError(errno.EINVAL, f"parameter of pipe {args.pipe:#x}")
-        if args.param == abi.EN_VM_BIND and self._hardware.options.vm_bind:
+        if "en_vm_bind" in self._rules and args.param == self._rules.number("en_vm_bind"):
             self._enable_vm_bind(args.value)
             return
         if args.param == params.SYSPROF:
             raise OSError(errno.EPERM, "the process is not root's")
-        if args.param not in (params.COMM, params.CMDLINE):
+        if not text:
             raise OSError(errno.EINVAL, f"parameter {args.param:#x} cannot be set")
         if args.len > host.PAGE_BYTES:
             raise OSError(errno.EINVAL, f"a text of {args.len} bytes")
         self._user.load(args.value, args.len)
 
     def _enable_vm_bind(self, value: int) -> None:
-        """Once, before there are addresses. Raises: OSError EBUSY, EINVAL."""
-        if value != 1:
-            raise OSError(errno.EINVAL, f"EN_VM_BIND of {value}")
-        if len(self.gem.space) or self.submits.vm is not None:
-            raise OSError(errno.EBUSY, "the process has addresses already")
+        """Before there is an address space. Raises: OSError EBUSY."""
+        if len(self.gem.space) or self._vm_made:
+            raise OSError(errno.EBUSY, "the file has an address space already")
         va_bytes = self._gpu.chip.va_bytes
-        self.submits.vm = VmBind(self._hardware, self.gem, self._user, va_bytes)
+        made = VmBind(self._hardware, self.gem, self._user, va_bytes)
+        self.submits.vm = made if value else None
 
     def _vm_bind(self, args: SimpleNamespace) -> None:
+        if "vm_bind" not in self._rules:
+            raise OSError(errno.EINVAL, "no request VM_BIND")
         vm = self.submits.vm
         if vm is None or not self.queues.get(args.queue_id).binds:
             raise OSError(errno.EINVAL, "VM_BIND without EN_VM_BIND, or on another queue")
@@ -253,7 +263,9 @@ class Msm:
         if args.pad:
             raise OSError(errno.EINVAL, "GEM_INFO's pad")
         by_value = args.info in (0, 1, 4, 5)
-        if (by_value and args.len) or args.info > 7:
+        since = {4: "info_iova", 5: "info_flags", 6: "info_metadata", 7: "info_metadata"}
+        unknown = args.info > 7 or since.get(args.info, "minor") not in self._rules
+        if (by_value and args.len) or unknown:
             raise OSError(errno.EINVAL, f"GEM_INFO {args.info}")
         if args.info in (1, 4) and self.submits.vm is not None:
             raise OSError(errno.EINVAL, "with VM_BIND the process has the addresses")
@@ -285,7 +297,7 @@ class Msm:
         args.len = len(text)
 
     def _gem_cpu_prep(self, args: SimpleNamespace) -> None:
-        if args.op & ~_PREP_FLAGS:
+        if args.op & ~(_PREP_FLAGS if "boost" in self._rules else _PREP_FLAGS >> 1):
             raise OSError(errno.EINVAL, f"CPU_PREP {args.op:#x}")
         bo, write = self.gem.get(args.handle), bool(args.op & _PREP_WRITE)
         if args.op & _PREP_NOSYNC:
@@ -309,7 +321,8 @@ class Msm:
 
     def _submitqueue_new(self, args: SimpleNamespace) -> None:
         vm_bind = self.submits.vm is not None
-        args.id = self.queues.new(args.flags, args.prio, vm_bind=vm_bind).id
+        known = self._rules.number("queue_flags")
+        args.id = self.queues.new(args.flags, args.prio, known, vm_bind=vm_bind).id
 
     def _submitqueue_close(self, args: SimpleNamespace) -> None:
         self.queues.close(args.id)
@@ -328,7 +341,7 @@ class Msm:
         self._hardware.kick()
 
     def _wait_fence(self, args: SimpleNamespace) -> None:
-        if args.flags & ~1:
+        if args.flags & ~int("boost" in self._rules):
             raise OSError(errno.EINVAL, f"WAIT_FENCE of flags {args.flags:#x}")
         queue = self.queues.get(args.queueid)
         if args.fence > queue.last:

@@ -15,7 +15,9 @@ from boards.qcom.memory import PAGE_BYTES, Memory
 from boards.qcom.msm import abi
 from boards.qcom.space import Mapping, Space
 
-VA_START = 1 << 24
+VA_START = 1 << 32
+"""# src: adreno_gpu.h ADRENO_VM_START; before, a6xx_create_private_address_space()"""
+_SIZE_MASK = (1 << 32) - 1
 _FIRST_OFFSET = 1 << 32
 _METADATA_MOST = 128
 Fence = Callable[[], bool]
@@ -73,7 +75,10 @@ class Gem:
 
     def new(self, size: int, flags: int) -> Bo:
         """GEM_NEW. Raises: OSError EINVAL, ENOMEM."""
-        known = abi.BO_FLAGS | (abi.BO_NO_SHARE if self._hardware.options.vm_bind else 0)
+        rules = self._hardware.rules
+        known = abi.BO_FLAGS | (abi.BO_NO_SHARE if "no_share" in rules else 0)
+        if "size_cut" in rules:
+            size &= _SIZE_MASK
         if flags & ~known or not 0 < size < 1 << 40:
             raise OSError(errno.EINVAL, f"{size:#x} bytes with flags {flags:#x}")
         if flags & abi.BO_UNCACHED:

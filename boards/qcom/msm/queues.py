@@ -12,8 +12,6 @@ from boards.qcom.msm.abi import QUEUE_VM_BIND
 
 RINGS, LEVELS = 1, 3
 PRIORITIES = RINGS * LEVELS
-_FLAGS = 1
-HANGCHECK_MS = 500
 
 
 @dataclass(slots=True, eq=False)
@@ -48,10 +46,11 @@ class Queues:
             raise OSError(errno.ENOENT, f"no submit queue {number}")
         return found
 
-    def new(self, flags: int, priority: int, *, vm_bind: bool = False) -> Queue:
-        """Raises: OSError EINVAL."""
-        known = _FLAGS | QUEUE_VM_BIND if vm_bind else _FLAGS
-        if flags & ~known or priority >= PRIORITIES:
+    def new(self, flags: int, priority: int, known: int, *, vm_bind: bool = False) -> Queue:
+        """`known`: flags of this release. Raises: OSError EINVAL."""
+        binds = flags & QUEUE_VM_BIND
+        refused = flags & ~known or priority >= PRIORITIES
+        if refused or (binds and (priority or not vm_bind)):
             raise OSError(errno.EINVAL, f"a queue of flags {flags:#x}, priority {priority}")
         made = Queue(self._next, priority, binds=bool(flags & QUEUE_VM_BIND))
         self._next += 1

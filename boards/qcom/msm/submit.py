@@ -16,7 +16,7 @@ from boards.qcom.engine import Job
 from boards.qcom.hardware import AdrenoGpu, AdrenoHardware
 from boards.qcom.msm import abi
 from boards.qcom.msm.gem import Bo, Fence, Gem
-from boards.qcom.msm.queues import HANGCHECK_MS, Queue, Queues
+from boards.qcom.msm.queues import Queue, Queues
 from boards.qcom.msm.syncobjs import Syncobjs
 from boards.qcom.msm.vm_bind import VmBind
 from boards.qcom.space import Space
@@ -39,7 +39,17 @@ class Submits:
         self.vm: VmBind | None = None
         """Where the process has chosen VM_BIND: what is mapped."""
         self.faults = 0
-        """Page faults of its address space."""
+        """Of its address space: hangs, and where a board is to stop at them, page faults."""
+        rules = hardware.rules
+        self._rules, self._hang_ms = rules, rules.number("hang_ms")
+        looks = "hang_retries" in rules
+        self._stuck_ms = self._hang_ms * (2 if looks else 1)
+        """In one place: the first look at where it is sees another place than before."""
+        self._patience_ms = (
+            (self._hang_ms, self._hang_ms * (rules.number("hang_retries") + 1))
+            if looks
+            else (0, self._hang_ms)
+        )
 
     def submit(self, args: SimpleNamespace) -> Fence:
         """Checked and queued: what signals when it has ended. Raises: OSError."""
@@ -68,17 +78,18 @@ class Submits:
         queue.pending.add(number)
         args.fence = number
         self._gpu.engine.submit(Job(
-            owner=queue, space=space, streams=streams, limit_ms=HANGCHECK_MS, ring=0,
+            owner=queue, space=space, streams=streams, limit_ms=self._stuck_ms, ring=0,
+            patience_ms=self._patience_ms,
             ready=lambda: all(wait() for wait in waits),
             done=lambda fault: self._retire(queue, number, space, fault),
         ))  # fmt: skip
         return fence
 
-    @staticmethod
-    def _flags(args: SimpleNamespace) -> None:
+    def _flags(self, args: SimpleNamespace) -> None:
         if args.pad or args.flags & abi.PIPE_MASK != abi.PIPE_3D0:
             raise OSError(errno.EINVAL, f"a submission of flags {args.flags:#x}")
-        if args.flags & ~abi.PIPE_MASK & ~abi.SUBMIT_FLAGS or args.flags & abi.SUDO:
+        known = abi.SUBMIT_FLAGS | (abi.FENCE_SN_IN if "fence_number" in self._rules else 0)
+        if args.flags & ~abi.PIPE_MASK & ~known or args.flags & abi.SUDO:
             raise OSError(errno.EINVAL, f"a submission of flags {args.flags:#x}")
         if max(args.nr_bos, args.nr_cmds, args.nr_in_syncobjs, args.nr_out_syncobjs) > _MOST:
             raise OSError(errno.ENOMEM, "too many objects in a submission")
@@ -91,7 +102,8 @@ class Submits:
     def _bos(self, args: SimpleNamespace) -> list[tuple[Bo, int]]:
         items = self._list(args.bos, args.nr_bos, abi.SUBMIT_BO)
         for item in items:
-            if item.flags & ~abi.BO_SUBMIT_FLAGS or not item.flags & abi.BO_SUBMIT_MANDATORY:
+            refused = item.flags & ~self._rules.number("bo_flags")
+            if refused or not item.flags & abi.BO_SUBMIT_MANDATORY:
                 raise OSError(errno.EINVAL, f"a buffer object of flags {item.flags:#x}")
         found = [(self._gem.get(item.handle, errno.EINVAL), item.flags) for item in items]
         if len({bo.handle for bo, _ in found}) < len(found):
@@ -102,7 +114,7 @@ class Submits:
         """What is mapped while it runs: the objects of its list, and no others."""
         if self.vm is not None:
             return self.vm.space
-        made = Space()
+        made = Space(self._hardware.forgive)
         for bo, _ in bos:
             self._gem.address(bo)
             made.map(bo.mapping())
@@ -124,7 +136,7 @@ class Submits:
             if self.vm is not None:
                 found.append(self._at_address(item))
                 continue
-            if item.size % 4 or item.submit_offset % 4 or item.submit_idx >= len(bos):
+            if item.size % 4 or item.submit_idx >= len(bos):
                 raise OSError(
                     errno.EINVAL, f"{item.size} bytes of commands in no. {item.submit_idx}"
                 )
@@ -134,17 +146,20 @@ class Submits:
             if item.nr_relocs:
                 raise OSError(errno.EINVAL, "relocations are not modelled")
             if item.type == abi.CMD_BUF:
-                found.append((bo.iova + item.submit_offset, item.size // 4))
+                found.append((bo.iova + (item.submit_offset & ~3), self._words(item.size)))
         return found
 
-    @staticmethod
-    def _at_address(item: SimpleNamespace) -> tuple[int, int]:
+    def _words(self, nbytes: int) -> int:
+        """As CP_INDIRECT_BUFFER has them. # src: a6xx_gpu.c a6xx_submit()"""
+        return nbytes // 4 & self._rules.number("ib_words_cut")
+
+    def _at_address(self, item: SimpleNamespace) -> tuple[int, int]:
         """With VM_BIND: the union of `relocs` is the address."""
         if item.size % 4 or not item.size or item.nr_relocs:
             raise OSError(errno.EINVAL, f"{item.size} bytes of commands")
         if item.submit_idx or item.submit_offset:
             raise OSError(errno.EINVAL, "submit_idx and submit_offset are zero with VM_BIND")
-        return item.relocs, item.size // 4
+        return item.relocs, self._words(item.size)
 
     def _syncs(
         self, va: int, count: int, args: SimpleNamespace, *, wanted: int
@@ -205,6 +220,7 @@ class Submits:
             log.append(f"msm_dpu: *** gpu fault: ttbr0=0 {what}: {fault.why}")
             return
         self._gpu.faults += 1
+        self.faults += 1
         queue.faults += 1
         if self.vm is not None:
             self.vm.unusable = True

@@ -1,6 +1,7 @@
 """VM_BIND: the process says itself what is mapped where.
 
-src: notes section 1b; Linux 6.17, include/uapi/drm/msm_drm.h, drivers/gpu/drm/msm/msm_gem_vma.c
+src: Linux 7.3, include/uapi/drm/msm_drm.h, drivers/gpu/drm/msm/msm_gem_vma.c msm_ioctl_vm_bind(),
+vm_bind_job_lookup_ops(), lookup_op()
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class VmBind:
     def __init__(self, hardware: AdrenoHardware, gem: Gem, user: UserMemory, va_bytes: int) -> None:
         self._hardware, self._gem, self._user = hardware, gem, user
         self._end = VA_START + va_bytes
-        self.space = Space()
+        self.space = Space(hardware.forgive)
         self.unusable = False
         """After a fault that reset the GPU. # src: msm_gpu.c recover_worker()"""
 
@@ -40,7 +41,7 @@ class VmBind:
         Raises: OSError EINVAL, ENOENT, EPIPE.
         """
         self.check()
-        if not 0 < args.nr_ops <= _MOST_OPS:
+        if args.nr_ops > _MOST_OPS:
             raise OSError(errno.EINVAL, f"{args.nr_ops} operations")
         ops = [self._op(args)] if args.nr_ops == 1 else self._ops(args)
         for op in ops:
@@ -61,27 +62,24 @@ class VmBind:
 
     def _ops(self, args: SimpleNamespace) -> list[SimpleNamespace]:
         size = abi.VM_BIND_OP.nbytes
-        if args.op_stride < size:
-            raise OSError(errno.EINVAL, f"a stride of {args.op_stride}")
         va = args.op_op | args.op_handle << 32
-        data = self._user.load(va, args.op_stride * args.nr_ops)
-        return [abi.VM_BIND_OP.load(data[at : at + size])
-                for at in range(0, len(data), args.op_stride)]  # fmt: skip
+        data = self._user.load(va, size * args.nr_ops) if args.nr_ops else b""
+        return [abi.VM_BIND_OP.load(data[at : at + size]) for at in range(0, len(data), size)]
 
     def _check(self, op: SimpleNamespace) -> None:
-        if op.op > _MAP_NULL or op.pad or op.flags & ~1:
+        if op.op > _MAP_NULL or op.flags & ~1:
             raise OSError(errno.EINVAL, f"operation {op.op} of flags {op.flags:#x}")
         if (op.iova | op.range | op.obj_offset) % PAGE_BYTES or not op.range:
             raise OSError(errno.EINVAL, f"{op.range:#x} bytes at {op.iova:#x}")
         if op.iova < VA_START or op.iova + op.range > self._end:
             raise OSError(errno.EINVAL, f"address {op.iova:#x}")
         if op.op == _MAP_NULL:
-            raise OSError(errno.EINVAL, "sparse mappings are not modelled")
+            raise OSError(errno.EINVAL, "this SMMU has no PRR")
         if op.op == _MAP:
-            bo = self._gem.get(op.handle)
+            bo = self._gem.get(op.handle, errno.EINVAL)
             if op.obj_offset + op.range > bo.memory.nbytes:
                 raise OSError(errno.EINVAL, f"{op.range:#x} bytes of {bo.memory.name}")
-        elif op.handle or op.obj_offset:
+        elif op.handle:
             raise OSError(errno.EINVAL, "UNMAP with an object")
 
     def _clear(self, low: int, high: int) -> None:

@@ -102,6 +102,8 @@ CACHE_RANGE: Final = 1 << 31
 # src: kgsl.c _kgsl_gpumem_sync_cache(); kgsl_sharedmem.c kgsl_cache_range_op(); msm-3.10 to 6.x"""
 
 
+LARGEST_PAGE_BYTES: Final = 1 << 14
+"""Of kernels with KGSL: Android's have pages of 4 KiB, or of 16."""
 CONSTRAINT_PWRLEVEL: Final = 1
 PWR_MAX: Final = 1
 TIMESTAMP_RETIRED: Final = 2

@@ -31,6 +31,7 @@ from drivers.qcom.kgsl.abi import (
     CACHE_RANGE,
     CONSTRAINT_PWRLEVEL,
     GET_PROPERTY,
+    LARGEST_PAGE_BYTES,
     MEMORY_INFO,
     OBJECT_IMPORT,
     OBJECT_SYNC,
@@ -141,12 +142,17 @@ class KgslIface:
         return memory.allocate(self, nbytes, use, name, host=host)
 
     def sync(self, number: int, off: int, nbytes: int, op: CacheOp) -> None:
-        """Clean or invalidate the host's caches of a part of an object; of nothing, do nothing."""
+        """Clean or invalidate the host's caches of a part of an object; of nothing, do nothing.
+
+        It begins with a page: an offset inside of one makes KGSL 5.4 and later leave pages out.
+        # src: kgsl_sharedmem.c kgsl_cache_range_op(), where PAGE_MASK is the wrong way round
+        """
         if not nbytes:
             return
+        low = off & -LARGEST_PAGE_BYTES
         with self._looking:
             self._check()
-            one = SyncObject(offset=off, length=nbytes, id=number, op=op | CACHE_RANGE)
+            one = SyncObject(offset=low, length=off + nbytes - low, id=number, op=op | CACHE_RANGE)
             self._arena.write(0, bytes(one.raw))
             call = ObjectSync(objs=self._arena.cpu_va, obj_len=SyncObject.SIZE, count=1)
             OBJECT_SYNC(self.world, self.fd, call)
