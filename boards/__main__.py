@@ -32,9 +32,9 @@ def table() -> str:
 
 
 def _kernels() -> str:
-    """The releases there are, by vendor."""
-    known = [f"{one.device}: {', '.join(one.kernels)}" for one in VENDORS if one.kernels]
-    return "; ".join(known)
+    """The releases there are, by interface."""
+    known = [item for one in VENDORS for item in one.kernels.items()]
+    return "; ".join(f"{iface}: {', '.join(releases)}" for iface, releases in known)
 
 
 def _options(parser: argparse.ArgumentParser) -> None:

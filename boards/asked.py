@@ -38,10 +38,8 @@ def check_options(
     vendor = vendor_of(chip)
     _one_of("--iface", iface, vendor, vendor.ifaces)
     _one_of("--compiler", compiler, vendor, vendor.compilers)
-    if kernel and not vendor.kernels:
-        raise ValueError(f"{vendor.device}'s boards have one set of rules: leave --kernel out")
-    _one_of("--kernel", kernel, vendor, vendor.kernels)
     used = iface or vendor.ifaces[0]
+    _known_kernel(kernel, chip, vendor, used)
     if used in _WITHOUT_A_DRIVER and chip not in vendor.pci_names:
         raise ValueError(_absent(chip, vendor, used))
     if aql is not None and not vendor.aql:
@@ -51,6 +49,15 @@ def check_options(
             fitting = [name for name in vendor.ifaces if name in _WITHOUT_A_DRIVER]
             advice = f"add --iface {' or '.join(fitting)}" if fitting else "leave it out"
             raise ValueError(f"{option} says nothing about {chip} over {used}: {advice}")
+
+
+def _known_kernel(kernel: str, chip: str, vendor: Vendor, iface: str) -> None:
+    known = vendor.kernels.get(iface, ())
+    if kernel and not known:
+        raise ValueError(f"{chip} over {iface} has one set of rules: leave --kernel out")
+    if kernel and kernel not in known:
+        there = " or ".join(known)
+        raise ValueError(f"--kernel {kernel} is not for {chip} over {iface}: use {there}")
 
 
 def _one_of(option: str, value: str, vendor: Vendor, known: Sequence[str]) -> None:

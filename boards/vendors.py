@@ -103,9 +103,9 @@ class Vendor:
     """Those that make code for its boards, the default first."""
     kernel: str
     """How its kernel driver's interface is called in timelines."""
-    kernels: Sequence[str]
-    """Releases of its kernel driver whose rules a board can follow, the default first; none: a
-    board has one set of rules."""
+    kernels: Mapping[str, Sequence[str]]
+    """By interface: releases of its kernel driver whose rules a board can follow, the default
+    first. Over others a board has one set of rules."""
     aql: str
     """The environment variable that chooses AQL packets; "": there is no choice."""
     note: str
@@ -137,7 +137,7 @@ VENDORS = (
         ifaces=("KFD", "PCI", "USB"),
         compilers=("LLVM", "HIP"),
         kernel="KFD",
-        kernels=(),
+        kernels={},
         aql="AMD_AQL",
         note="Over KFD, and over PCI but for gfx10; never compared with silicon.",
         describe=amd.describe,
@@ -156,7 +156,7 @@ VENDORS = (
         ifaces=("NVK",),
         compilers=("NVRTC", "PTX"),
         kernel="RM and UVM",
-        kernels=nv.KERNELS,
+        kernels={"NVK": nv.KERNELS},
         aql="",
         note="Over NVK; all execute SASS; never compared with silicon.",
         describe=nv.describe,
@@ -175,7 +175,7 @@ VENDORS = (
         ifaces=("KGSL", "MSM"),
         compilers=("IR3",),
         kernel="KGSL or msm",
-        kernels=(),
+        kernels=qcom.KERNELS,
         aql="",
         note="Over KGSL and msm; never compared with silicon.",
         describe=qcom.describe,

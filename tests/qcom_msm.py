@@ -71,7 +71,10 @@ class MsmClient:
 
 @contextmanager
 def msm_client(
-    chip: str = "a630", *, clean: bool = True, vm_bind: bool = False,
+    chip: str = "a630",
+    *,
+    clean: bool = True,
+    vm_bind: bool = False,
     options: AdrenoOptions | None = None,
 ) -> Iterator[MsmClient]:
     """A process in front of a board; with `clean` nothing may be left to complain about."""

@@ -23,6 +23,7 @@ KGSL, MSM = "KGSL", "MSM"
 SILENT, HALT = "silent", "halt"
 _FOLDER = Path(__file__).parent
 _DEFAULT: Final = {KGSL: "5.15", MSM: "6.12"}
+"""The first of registration.KERNELS."""
 _WITH_VM_BIND = "6.17"
 
 

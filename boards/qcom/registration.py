@@ -14,10 +14,16 @@ from boards.qcom.world import QcomWorld
 from boards.setup import Setup
 
 __all__ = [
-    "NAMES", "alone", "describe", "function", "observe", "power_on", "take_firmware", "watch",
+    "KERNELS", "NAMES", "alone", "describe", "function", "observe", "power_on", "take_firmware",
+    "watch",
 ]  # fmt: skip
 
 _DRAM_BYTES = 1 << 30
+KERNELS = {
+    KGSL: ("5.15", "4.9", "4.14", "4.19", "5.4", "5.10"),
+    MSM: ("6.12", "5.15", "6.1", "6.6", "6.17", "7.3"),
+}
+"""Releases of `behaviour.txt`, the default first."""
 
 
 def describe(name: str) -> str:
@@ -34,8 +40,9 @@ def power_on(setup: Setup) -> QcomWorld:
     if setup.gpus != 1:
         raise ValueError(f"a board of {setup.chip} has one GPU, not {setup.gpus}")
     options = AdrenoOptions(
-        iface=setup.iface or KGSL, dram_bytes=setup.vram_bytes or _DRAM_BYTES, late=setup.late
-    )
+        iface=setup.iface or KGSL, dram_bytes=setup.vram_bytes or _DRAM_BYTES, late=setup.late,
+        kernel=setup.kernel,
+    )  # fmt: skip
     return open_qcom_board(setup.chip, options=options)
 
 

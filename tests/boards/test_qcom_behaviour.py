@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from boards.qcom.hardware import KGSL, MSM, behaviour
+from boards.asked import check_options
+from boards.qcom.hardware import KGSL, MSM, AdrenoOptions, behaviour
+from boards.qcom.registration import KERNELS
 from tests.qcom_devices import QcomMachine, opened
 from tests.qcom_sent import Sent, life, recorded
 from tests.support import check
@@ -56,6 +58,19 @@ def test_each_rule_is_asked_for(iface: str) -> None:
     asked = set(re.findall(r'"(\w+)"', text))
     rules = {entry.rule for entry in behaviour(iface).entries if entry.rule}
     check(rules <= asked, str(sorted(rules - asked)))
+
+
+@pytest.mark.parametrize("iface", [KGSL, MSM])
+def test_boards_offer_the_releases_of_the_table(iface: str) -> None:
+    offered = KERNELS[iface]
+    check(sorted(offered) == sorted(behaviour(iface).releases))
+    check(offered[0] == AdrenoOptions(iface=iface).release)
+
+
+@pytest.mark.parametrize(("iface", "kernel"), [(KGSL, "6.1"), (MSM, "4.9"), (MSM, "7.4")])
+def test_a_release_of_another_interface_is_refused(iface: str, kernel: str) -> None:
+    with pytest.raises(ValueError, match=rf"--kernel {kernel} is not for a630 over {iface}: use"):
+        check_options("a630", iface=iface, kernel=kernel)
 
 
 @pytest.mark.parametrize("iface", [KGSL, MSM])

@@ -13,7 +13,6 @@ import pytest
 
 from boards.qcom.cp.processor import Machine
 from boards.qcom.hardware import KGSL, MSM, SILENT, AdrenoOptions
-from boards.qcom.machine import open_qcom_board
 from boards.qcom.power import IDLE_MS
 from tests.qcom_boards import NOP, client, halves, type7
 from tests.qcom_devices import QcomMachine, opened

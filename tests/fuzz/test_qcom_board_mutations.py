@@ -72,10 +72,10 @@ def test_streams(chip: str) -> None:
         data.region.write(2048, b"".join(w.to_bytes(4, "little") for w in type7(0x10, 0, 0, 0)))
         words = _stream(chip, data.va)
         for _ in range(_EACH):
-            start_s = time.perf_counter()
+            start_s = time.process_time()
             stamp = one.submit(_mutated(rng, words), stream)
             one.wait(stamp, 10_000)
-            slowest_s = max(slowest_s, time.perf_counter() - start_s)
+            slowest_s = max(slowest_s, time.process_time() - start_s)
             ended += 1
         faults += one.world.gpus[0].faults
         check(one.world.gpus[0].engine.jobs == [])
