@@ -72,15 +72,14 @@ class _Counting(Observer):
         at: np.ndarray,
         index: np.ndarray,
         nbytes: int,
-        *,
-        write: bool,
+        data: np.ndarray | None,
     ) -> None:
         for wave in range(w.n):
             mine = index // w.lanes == wave
             lanes = np.full(w.lanes, OFF)
             lanes[index[mine] % w.lanes] = at[mine]
-            self.tally.passes[inst.pc] += passes(tuple(lanes.tolist()), nbytes, write)
-        super().lds(w, inst, at, index, nbytes, write=write)
+            self.tally.passes[inst.pc] += passes(tuple(lanes.tolist()), nbytes, data is not None)
+        super().lds(w, inst, at, index, nbytes, data)
 
 
 def served_together(nbytes: int, lanes: int, *, write: bool) -> Iterable[tuple[int, ...]]:

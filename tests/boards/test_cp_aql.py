@@ -117,6 +117,28 @@ def test_a_host_is_told_at_system_scope(scope: int, found: bool) -> None:
     check((("release", "waves of queue 1") in r.log) is (scope > 0), "other queues see it")
 
 
+@pytest.mark.parametrize("packet", ["and", "value"])
+@pytest.mark.parametrize(
+    ("scope", "profiled", "found"),
+    [(0, True, False), (0, False, True), (1, True, True), (2, True, False)],
+)
+def test_a_marker_brings_the_host_a_time(
+    packet: str, scope: int, profiled: bool, found: bool
+) -> None:
+    """src: ROCclr rocvirtual.cpp, submitMarker: hipEventRecord's packet releases nothing."""
+    r = AqlRig()
+    r.poke(QUEUE + 180, struct.pack("<I", profiled << 3))  # amd_hsa_queue.h: ENABLE_PROFILING
+    r.signal(SIGNAL, 1, MAILBOX, 7)
+    r.send(dispatch(Work(r, "ids"), (32, 1, 1), header=KERNEL, signal=0))
+    header = 1 << 8 | scope << 11
+    sent = barrier(AND, signal=SIGNAL, header=header)
+    if packet == "value":
+        sent = struct.pack("<H", header) + barrier_value(0, 0, 0, 0, SIGNAL)[2:]
+    r.send(sent)
+    check(r.host.interrupts == [7], str(r.host.faults))
+    check([kind for kind, _ in r.host.violations] == ["unreleased"] * found)
+
+
 def test_partial_groups_and_no_scopes() -> None:
     r = AqlRig()
     work = Work(r, "ids")

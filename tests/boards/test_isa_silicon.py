@@ -47,18 +47,73 @@ _FIRST_WAVE = [0x7C9800A0, 0xBFA30002]  # v_cmp_gt_u32 vcc_lo, 32, v0; s_cbranch
 _SECOND_WAVE = [0x7C9800A0, 0xBFA40002]  # the same; s_cbranch_vccnz
 
 
-@pytest.mark.parametrize(("wait", "found"), [(_LDS_DONE, set()), (_NOP, {"LDS race LDS"})])
+# s_mov_b64 s[4:5], src_shared_base; v10 = v1; v11 = s5; flat_store_b32 v[10:11], v2; flat_load_b32
+_AS_FLAT = [0xBE8401EB, 0x7E140301, 0x7E160205]
+_FLAT_STORE, _FLAT_READ = [0xDC680000, 0x007C020A], [0xDC500000, 0x037C000A]
+_ALL_DONE = 0xBF890007  # s_waitcnt vmcnt(0) lgkmcnt(0)
+_TWO = 0x7E040282  # v_mov_b32 v2, 2: another value than the first store's
+
+
+@pytest.mark.parametrize("wait", [_LDS_DONE, _NOP])
 @pytest.mark.parametrize("first", [_STORE, _LOAD], ids=["store", "load"])
-def test_a_barrier_waits_for_no_counter(wait: int, found: set[str], first: list[int]) -> None:
+def test_a_barrier_orders_lds_instructions_without_a_wait(wait: int, first: list[int]) -> None:
+    """src: LLVM SIMemoryLegalizer.cpp: all waves see their LDS instructions in one order."""
     second = _LOAD if first is _STORE else _STORE
-    words = [*_OWN_DWORD, *_FIRST_WAVE, *_STORE, _LDS_DONE, _BARRIER]
+    words = [*_OWN_DWORD, *_FIRST_WAVE, *_STORE, _LDS_DONE, _BARRIER, _TWO]
+    words += [*_FIRST_WAVE, *first, wait, _BARRIER, *_SECOND_WAVE, *second, _LDS_DONE]
+    check(not _violations(words), str(_violations(words)))
+
+
+@pytest.mark.parametrize(("wait", "found"), [(_ALL_DONE, set()), (_NOP, {"LDS race LDS"})])
+@pytest.mark.parametrize("first", [_FLAT_STORE, _FLAT_READ], ids=["store", "load"])
+def test_a_barrier_waits_for_no_flat_access(
+    wait: int, found: set[str], first: list[int]
+) -> None:  # fmt: skip
+    second = _LOAD if first is _FLAT_STORE else _STORE
+    words = [*_OWN_DWORD, *_AS_FLAT, *_FIRST_WAVE, *_STORE, _LDS_DONE, _BARRIER, _TWO]
     words += [*_FIRST_WAVE, *first, wait, _BARRIER, *_SECOND_WAVE, *second, _LDS_DONE]
     check(_violations(words) == found, str(_violations(words)))
 
 
+# v_lshrrev_b32 v2, 5, v0: 0 in the first wave, 1 in the second
+_NUMBER = 0x32040085
+
+
 def test_waves_that_write_one_dword_at_the_same_time_race() -> None:
-    check(_violations([*_OWN_DWORD, *_STORE]) == {"LDS race LDS"}, "not found")
-    check(not _violations([*_OWN_DWORD, *_STORE], workgroup=(32, 1, 1)), "one wave cannot race")
+    check(_violations([*_OWN_DWORD, _NUMBER, *_STORE]) == {"LDS race LDS"}, "not found")
+    found = _violations([*_OWN_DWORD, _NUMBER, *_STORE], workgroup=(32, 1, 1))
+    check(not found, "one wave cannot race")
+
+
+# the second wave stores a 1 of its own behind the first wave's, or a 2
+_AGAIN = [*_FIRST_WAVE, *_STORE, *_SECOND_WAVE, *_STORE]
+_OTHER = [*_FIRST_WAVE, *_STORE, _TWO, *_SECOND_WAVE, *_STORE]
+_OWN_READ = [_LDS_DONE, *_LOAD]
+_SAME_HALF = [0xD87C0000, 0x00000201]  # ds_store_b16 v1, v2
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (_STORE, set()),
+        ([*_STORE, *_OWN_READ], set()),
+        (_AGAIN, set()),
+        ([*_AGAIN, *_OWN_READ], set()),
+        (_OTHER, {"LDS race LDS"}),
+        ([*_STORE, _TWO, *_FIRST_WAVE, *_STORE], {"LDS race LDS"}),
+        ([*_STORE, _TWO, *_SECOND_WAVE, *_STORE], {"LDS race LDS"}),
+        ([*_STORE, _LDS_DONE, _BARRIER, _TWO, *_FIRST_WAVE, *_STORE], set()),
+        ([*_FIRST_WAVE, *_STORE, *_SECOND_WAVE, *_LOAD], {"LDS race LDS"}),
+        (_SAME_HALF, set()),
+        ([_NUMBER, *_SAME_HALF], {"LDS race LDS"}),
+    ],
+    ids=["at once", "at once, read", "one by one", "one by one, read", "another value",
+         "then another value", "then another value of the last", "after a barrier", "not its own",
+         "halves", "other halves"],
+)  # fmt: skip
+def test_the_same_bytes_stored_twice_are_no_race(words: list[int], found: set[str]) -> None:
+    """Every order of such stores gives the same: redundant waves of Triton's kernels do so."""
+    check(_violations([*_OWN_DWORD, *words]) == found, str(_violations([*_OWN_DWORD, *words])))
 
 
 # v_lshrrev_b32 v4, 5, v0; v_lshlrev_b32 v4, 1, v4; v_add_nc_u32 v4, v4, v1: a half for each wave
@@ -317,7 +372,7 @@ def test_a_wave_that_ends_does_not_hold_up_the_others() -> None:
 
 def test_one_wave_may_write_a_dword_in_parts() -> None:
     second_half = [0xD87C0002, 0x00000204]  # ds_store_b16 v4, v2 offset:2
-    apart = [*_FIRST_WAVE, *_STORE_HALF, *_FIRST_WAVE, *second_half, _LDS_DONE]
+    apart = [*_FIRST_WAVE, *_STORE_HALF, *_FIRST_WAVE, *second_half, _LDS_DONE, _TWO]
     found = _violations([*_OWN_HALF, *apart, *_SECOND_WAVE, 0xD87C0000, 0x00000201])
     check(found == {"LDS race LDS"}, f"{found}: the first half is still the first wave's")
 

@@ -195,3 +195,28 @@ def test_loads_of_one_kind_keep_order_whatever_another_wave_waits_for() -> None:
     check(not _loads([*_TWO_WAVES, *_HALVES]), "the high half after the low one")
     together = _loads([*_TWO_WAVES, *_DS_LOAD, *_HALVES])
     check(together and "v1" in together[0], f"{together}: the wave's own load from LDS")
+
+
+# ds_load_u8_d16_hi and ds_load_u8_d16 v1, v2; global_load_d16_b16 v1, v[3:4];
+# ds_store_b8 and ds_store_b8_d16_hi v2, v1
+_LDS_TO_HIGH, _LDS_TO_LOW = [0xDA8C0000, 0x01000002], [0xDA880000, 0x01000002]
+_TO_LOW = _HALVES[:2]
+_OF_LOW, _OF_HIGH = [0xD8780000, 0x00000102], [0xDA800000, 0x00000102]
+_USE, _VM_DONE = 0x7E060301, 0xBF8903F7  # v_mov_b32 v3, v1; s_waitcnt vmcnt(0)
+
+
+@pytest.mark.parametrize(
+    ("words", "late"),
+    [
+        ([*_TO_LOW, *_LDS_TO_HIGH], []),
+        ([*_TO_LOW, *_LDS_TO_LOW], ["v1 before vmcnt"]),
+        ([*_LDS_TO_HIGH, *_TO_LOW], []),
+        ([*_TO_LOW, *_LDS_TO_HIGH, _VM_DONE, _USE], ["v1 before lgkmcnt"]),
+        ([*_TO_LOW, *_OF_HIGH], []),
+        ([*_TO_LOW, *_OF_LOW], ["v1 before vmcnt"]),
+    ],
+)
+def test_a_memory_instruction_waits_for_its_own_half(words: list[int], late: list[str]) -> None:
+    """src: LLVM SIInsertWaitcnts.cpp, determineVGPR16Dependency: a vector one waits for both."""
+    head = [0x7E020280, *_TWO_WAVES]
+    check(_loads([*head, *words]) == late, str(_loads([*head, *words])))

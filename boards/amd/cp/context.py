@@ -227,9 +227,12 @@ class Context:
         while self.late_stamps:
             self.write_int(*self.late_stamps.pop(0), 8)
 
-    def interrupt(self, event_id: int) -> None:
-        """Wake whoever waits for the event: the host, which sees only what is written back."""
-        if self.waves.unreleased:
+    def interrupt(self, event_id: int, *, data: bool = True) -> None:
+        """Wake whoever waits for the event: the host, which sees only what is written back.
+
+        Without `data` the event says that a time stamp is there, and nothing of what waves stored.
+        """
+        if self.waves.unreleased and data:
             self.find(
                 "unreleased", "the host is signalled, and stores of waves are in a cache still"
             )

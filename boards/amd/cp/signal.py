@@ -19,18 +19,23 @@ def _read(context: Context, handle: int) -> bytes:
     return signal
 
 
-def store(context: Context, handle: int, new: int) -> None:
-    """Set the value, then the event behind it. Raises: PacketFault, MemoryFault."""
+def store(context: Context, handle: int, new: int, *, data: bool = True) -> None:
+    """Set the value, then the event behind it. Raises: PacketFault, MemoryFault.
+
+    `data`: who waits for it may read what waves stored.
+    """
     signal = _read(context, handle)
     context.write_int(handle + at.SIGNAL_VALUE, new, 8)
     mailbox = int.from_bytes(signal[at.SIGNAL_MAILBOX :][:8], "little")
     event = int.from_bytes(signal[at.SIGNAL_EVENT :][:4], "little")
     if mailbox:
         context.write_int(context.aligned(mailbox, 8), event, 8)
-        context.interrupt(event)
+        context.interrupt(event, data=data)
 
 
-def complete(context: Context, handle: int, times: tuple[int, int] | None) -> None:
+def complete(
+    context: Context, handle: int, times: tuple[int, int] | None, *, data: bool = True
+) -> None:
     """Count a completion signal down by one; 0 is no signal. Raises: PacketFault, MemoryFault."""
     if not handle:
         return
@@ -38,4 +43,4 @@ def complete(context: Context, handle: int, times: tuple[int, int] | None) -> No
     if times is not None:
         context.write_int(handle + at.SIGNAL_START, times[0], 8)
         context.write_int(handle + at.SIGNAL_END, times[1], 8)
-    store(context, handle, now - 1)
+    store(context, handle, now - 1, data=data)

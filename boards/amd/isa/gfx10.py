@@ -47,7 +47,11 @@ _WAITS: Waits = {
     "s_waitcnt_vscnt": {"vs": ((0, 6),)}, "s_waitcnt_expcnt": {"exp": ((0, 3),)},
     "s_wait_idle": {"vm": (), "lgkm": (), "vs": (), "exp": ()},
 }  # fmt: skip
-_COUNTERS = {"vm": ("vm",), "lgkm": ("lgkm",), "smem": ("lgkm",), "flat": ("vm", "lgkm")}
+# src: llvm SIInsertWaitcnts.cpp: a FLAT store may reach LDS, and counts there as well.
+_COUNTERS = {
+    "vm": ("vm",), "lgkm": ("lgkm",), "smem": ("lgkm",), "flat": ("vm", "lgkm"),
+    "flat store": ("lgkm",),
+}  # fmt: skip
 _TABLES = (
     scalar.SOP2, scalar.SOPK, scalar.SOP1, scalar.SOPC, scalar.SOPP, scalar.SMEM, vector.VOP1,
     vector.VOP2, vector.VOPC, vector.VOP3, vector.VOP3P, memory.DS, memory.FLAT, memory.MUBUF,

@@ -46,7 +46,11 @@ _WAITS: Waits = {
     "s_waitcnt_vscnt": {"vs": ((0, 6),)}, "s_waitcnt_expcnt": {"exp": ((0, 3),)},
     "s_wait_idle": {"vm": (), "lgkm": (), "vs": (), "exp": ()},
 }  # fmt: skip
-COUNTERS = {"vm": ("vm",), "lgkm": ("lgkm",), "smem": ("lgkm",), "flat": ("vm", "lgkm")}
+# src: llvm SIInsertWaitcnts.cpp: a FLAT store may reach LDS, and counts there as well.
+COUNTERS = {
+    "vm": ("vm",), "lgkm": ("lgkm",), "smem": ("lgkm",), "flat": ("vm", "lgkm"),
+    "flat store": ("lgkm",),
+}  # fmt: skip
 # src: llvm/lib/Target/AMDGPU/SIDefines.h, enum Hwreg::Id (gfx11).
 _HWREGS = {
     1: "HW_REG_MODE", 2: "HW_REG_STATUS", 3: "HW_REG_TRAPSTS", 5: "HW_REG_GPR_ALLOC",

@@ -54,7 +54,11 @@ _WAITS: Waits = {
     "s_wait_idle": {"load": (), "store": (), "ds": (), "km": (), "exp": ()},
     "s_wait_storecnt_dscnt": {"store": ((8, 6),), "ds": ((0, 6),)},
 }  # fmt: skip
-_COUNTERS = {"vm": ("load",), "lgkm": ("ds",), "smem": ("km",), "flat": ("load", "ds")}
+# src: llvm SIInsertWaitcnts.cpp: a FLAT store may reach LDS, and counts there as well.
+_COUNTERS = {
+    "vm": ("load",), "lgkm": ("ds",), "smem": ("km",), "flat": ("load", "ds"),
+    "flat store": ("ds",),
+}  # fmt: skip
 
 _ONLY_GLOBAL = frozenset({
     "inv", "wb", "wbinv", "load_addtid_b32", "store_addtid_b32", "load_tr_b128", "load_tr_b64",

@@ -95,7 +95,7 @@ def lds_load(w: Waves, inst: Instruction, where: Array, index: Array, nbytes: in
             octet = lds_load(w, inst, where + where.dtype.type(i), index, 1)[0]
             rows[i // 4] |= octet << np.uint32(8 * (i % 4))
         return rows
-    w.observe_lds(inst, at, index, nbytes, write=False)
+    w.observe_lds(inst, at, index, nbytes)
     word = at >> 2
     if nbytes >= 4:
         return _dwords([w.lds.take(word + i if i else word) for i in range(nbytes // 4)])
@@ -124,7 +124,7 @@ def lds_store(
             octet = data[i // 4][None] >> np.uint32(8 * (i % 4))
             lds_store(w, inst, where + where.dtype.type(i), index, octet, 1)
         return
-    w.observe_lds(inst, at, index, nbytes, write=True)
+    w.observe_lds(inst, at, index, nbytes, data)
     if nbytes >= 4:
         for i in range(nbytes // 4):
             w.lds[(at >> 2) + i] = data[i]

@@ -1,6 +1,7 @@
 """Who touched which bytes of LDS, and since which barrier: races and reads of unwritten bytes.
 
-Reads are only noted: most of them a barrier makes harmless before the next write.
+Reads are only noted: most of them a barrier makes harmless before the next write. A store of the
+bytes that are there already races with nothing: every order of it and the others gives the same.
 """
 
 from __future__ import annotations
@@ -11,15 +12,45 @@ from typing import NamedTuple
 import numpy as np
 
 from boards.amd.wave.state import Waves
-from boards.machine.arrays import Array
+from boards.machine.arrays import Array, Words
 
 _NEVER, _MANY = -1, -2
 _NOTES = 64
 """Reads that may wait to be checked."""
 DWORD = np.array([15], np.uint8)
 """All four bytes of a dword, a bit each."""
+_BYTES = np.array(
+    [sum(0xFF << 8 * i for i in range(4) if octets >> i & 1) for octets in range(16)], np.uint32
+)
+"""The bits of a dword's bytes, by the bytes."""
 Found = Callable[[str, int], None]
 """Report a kind of violation and the wave, counted from the first of the chunk."""
+
+
+class Stored(NamedTuple):
+    """What each lane stores: LDS dwords, which of their bytes, and the dwords' values."""
+
+    word: Array
+    octets: Array
+    value: Words
+
+    def differs(self, words: Words) -> Array:
+        """Where it changes the bytes of `words`."""
+        return np.asarray((self.value ^ words) & _BYTES[self.octets] != 0)
+
+    def overruled(self, room: Words) -> Array:
+        """Where a later lane of the same instruction stores other bytes to the same place; `room`
+        is as large as LDS, and overwritten."""
+        if self.octets is DWORD:
+            room[self.word] = self.value
+            return np.asarray(room[self.word] != self.value)
+        wrong = np.zeros(len(self.word), np.bool_)
+        for i in range(4):
+            lanes = np.flatnonzero(self.octets >> i & 1)
+            octet = self.value[lanes] >> np.uint32(8 * i) & np.uint32(0xFF)
+            room[self.word[lanes]] = octet
+            wrong[lanes] |= room[self.word[lanes]] != octet
+        return wrong
 
 
 class _Note(NamedTuple):
@@ -37,12 +68,28 @@ class _Note(NamedTuple):
 class Last:
     """Who touched each dword last: the wave, the barriers it had signalled, which bytes."""
 
-    def __init__(self, size: int, groups: int) -> None:
+    def __init__(self, size: int, groups: int, per_group: int) -> None:
         self.wave = np.full(size, _NEVER, np.int32)
         self.epoch = np.full(size, _NEVER, np.int32)
         self.octets = np.zeros(size, np.uint8)
         self.group = np.full(groups, _NEVER)
         """The latest epoch of any access of a workgroup."""
+        self._per_group = per_group
+        self._alike: Words | None = None
+        """The other waves of the workgroup that stored the same bytes, a bit each (at most 32)."""
+
+    def _bit(self, wave: Array) -> Words:
+        answer: Words = np.uint32(1) << (wave % self._per_group).astype(np.uint32)
+        return answer
+
+    def share(self, word: Array, wave: Array, repeats: Array) -> None:
+        """Waves stored to dwords, in the lanes of `repeats` what another wave had stored, too."""
+        if self._alike is None:
+            if not repeats.any():
+                return
+            self._alike = np.zeros(len(self.wave), np.uint32)
+        self._alike[word[~repeats]] = 0
+        np.bitwise_or.at(self._alike, word[repeats], self._bit(wave[repeats]))
 
     def enter(self, word: Array, wave: Array, epoch: Array, octets: Array) -> Array:
         """Note an access; those whose bytes another wave touched in the same step."""
@@ -59,10 +106,21 @@ class Last:
         np.bitwise_or.at(self.octets, word[~lost], held[~lost])
         return np.asarray(lost & (self.octets[word] & octets != 0))
 
-    def since(self, word: Array, waited: Array, wave: Array, octets: Array) -> Array:
-        """Where another wave touched the same bytes, with no barrier in between."""
-        late: Array = (self.epoch[word] >= waited) & (self.wave[word] != wave)
-        return np.asarray(late & (self.octets[word] & octets != 0)) if late.any() else late
+    def since(
+        self, word: Array, waited: Array, wave: Array, octets: Array, *, storing: bool
+    ) -> Array:
+        """Where another wave touched the same bytes, with no barrier in between.
+
+        A wave reads bytes that it stored, too, whichever of the stores came last.
+        """
+        late: Array = self.epoch[word] >= waited
+        if not late.any():
+            return late
+        other = self.wave[word] != wave
+        if self._alike is not None:
+            alike, own = self._alike[word], self._bit(wave)
+            other = other | (alike & ~own != 0) if storing else other & (alike & own == 0)
+        return np.asarray(late & other & (self.octets[word] & octets != 0))
 
     def put_off(self, wave: int, epoch: int, group: int) -> None:
         """What a wave did before its last barrier happens after it."""
@@ -85,7 +143,8 @@ class Races:
         size, groups = len(w.lds), w.count // w.waves_per_group
         self._written = np.zeros(size, np.uint8)
         self._complete = self._fresh = False
-        self._writes, self._reads = Last(size, groups), Last(size, groups)
+        self._writes, self._reads = (Last(size, groups, self._per_group) for _ in range(2))
+        self._lds, self._room = w.lds, np.zeros(0, np.uint32)
         self._notes: list[_Note] = []
 
     def signal(self, waves: Array, late: Array) -> None:
@@ -116,29 +175,42 @@ class Races:
         groups = waves // self._per_group
         epoch, waited = self.signals[waves], self.waits[waves]
         if (self._writes.group[groups] >= waited).any():
-            self._clash(waves, word, octets, index, self._writes, found)
+            row = self._rows(waves, index)
+            clash = self._writes.since(word, waited[row], waves[row], octets, storing=False)
+            if clash.any():
+                found("LDS race", int(waves[row[int(np.argmax(clash))]]))
         np.maximum.at(self._reads.group, groups, epoch)
         if len(self._notes) >= _NOTES:
             self._look()
         self._notes.append(_Note(word, octets, index, waves, epoch, waited))
 
-    def write(self, waves: Array, word: Array, octets: Array, index: Array, found: Found) -> None:
-        """Lanes at flat positions `index` of `waves` write LDS dwords `word`."""
+    def write(self, waves: Array, stored: Stored, index: Array, found: Found) -> None:
+        """Lanes at flat positions `index` of `waves` are about to store."""
+        word, octets, _ = stored
         self.mark(word, octets)
         if self._per_group == 1:
             return
         groups = waves // self._per_group
-        waited = self.waits[waves]
+        row = self._rows(waves, index)
+        wave, waited, epoch = waves[row], self.waits[waves], self.signals[waves]
+        before, wrong = self._writes.wave[word], np.zeros(len(word), np.bool_)
+        repeats = wrong
         if (self._writes.group[groups] >= waited).any():
-            self._clash(waves, word, octets, index, self._writes, found)
+            clash = self._writes.since(word, waited[row], wave, octets, storing=True)
+            wrong = clash & stored.differs(self._lds[word])
+            repeats = clash & ~wrong
         if (self._reads.group[groups] >= waited).any():
             self._look()
-            self._clash(waves, word, octets, index, self._reads, found)
-        row = self._rows(waves, index)
-        epoch = self.signals[waves]
-        lost = self._writes.enter(word, waves[row], epoch[row], octets)
+            clash = self._reads.since(word, waited[row], wave, octets, storing=True)
+            wrong = wrong | clash & stored.differs(self._lds[word])
+        lost = self._writes.enter(word, wave, epoch[row], octets)
         if lost.any():
-            found("LDS race", int(waves[row[int(np.argmax(lost))]]))
+            if not len(self._room):
+                self._room = np.zeros_like(self._lds)
+            wrong = wrong | lost & stored.overruled(self._room)
+        self._writes.share(word, np.where(lost, wave, before), (repeats | lost) & ~wrong)
+        if wrong.any():
+            found("LDS race", int(wave[int(np.argmax(wrong))]))
         np.maximum.at(self._writes.group, groups, epoch)
 
     def _all_written(self) -> bool:
@@ -146,14 +218,6 @@ class Races:
         if self._fresh and not self._complete:
             self._complete, self._fresh = bool((self._written[:-1] == DWORD).all()), False
         return self._complete
-
-    def _clash(
-        self, waves: Array, word: Array, octets: Array, index: Array, last: Last, found: Found
-    ) -> None:
-        row = self._rows(waves, index)
-        clash = last.since(word, self.waits[waves][row], waves[row], octets)
-        if clash.any():
-            found("LDS race", int(waves[row[int(np.argmax(clash))]]))
 
     def _look(self) -> None:
         """Enter the noted reads that can still clash with a write."""

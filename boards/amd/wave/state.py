@@ -71,9 +71,11 @@ class Witness(Protocol):
         ...
 
     def lds(
-        self, w: Waves, inst: Instruction, at: Array, index: Array, nbytes: int, *, write: bool
-    ) -> None:
-        """An ordinary access to LDS bytes `at` by lanes at flat positions `index`."""
+        self, w: Waves, inst: Instruction, at: Array, index: Array, nbytes: int,
+        data: Words | None,
+    ) -> None:  # fmt: skip
+        """An ordinary access to LDS bytes `at` by lanes at flat positions `index`: a read, or a
+        store of columns of `data`, which is not done yet."""
         ...
 
 
@@ -122,11 +124,11 @@ class Waves:
         self.select(np.arange(count))
 
     def observe_lds(
-        self, inst: Instruction, at: Array, index: Array, nbytes: int, *, write: bool
+        self, inst: Instruction, at: Array, index: Array, nbytes: int, data: Words | None = None
     ) -> None:
-        """Report an access to LDS bytes to the strict checks."""
+        """Report a read of LDS bytes, or a store of `data` to come, to the strict checks."""
         if self.observer is not None:
-            self.observer.lds(self, inst, at, index, nbytes, write=write)
+            self.observer.lds(self, inst, at, index, nbytes, data)
 
     def mark_lds(self, at: Array, nbytes: int) -> None:
         """Report an atomic on LDS to the strict checks."""

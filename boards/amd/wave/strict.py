@@ -10,13 +10,16 @@ from boards.amd.isa.decode import Dpp, Family, Instruction
 from boards.amd.isa.text import disassemble
 from boards.amd.wave.dpp import written_lanes
 from boards.amd.wave.lanes import dpp_sources
-from boards.amd.wave.races import DWORD, Races
+from boards.amd.wave.races import DWORD, Races, Stored
 from boards.amd.wave.state import SGPRS, Waves
 from boards.amd.wave.touch import Touch
 from boards.amd.wave.types import Report, Strict, Violation
-from boards.machine.arrays import Array
+from boards.machine.arrays import Array, Words
 
 _NEVER = -1
+_PARTS = {0: ("v", "vl", "vh"), 1: ("v", "vl"), 2: ("v", "vh")}
+"""What is on its way to a vector register or its halves and meets an access of all, or a half."""
+_PART = {0: "v", 1: "vl", 2: "vh"}
 
 
 class Observer:
@@ -34,8 +37,8 @@ class Observer:
         self._issued = {c: np.zeros(w.count, np.int64) for c in names}
         self._done = {c: np.zeros(w.count, np.int64) for c in names}
         self._unordered = {c: np.zeros(w.count, np.int64) for c in names}
-        self._lds_ticket = np.zeros(w.count, np.int64)
-        """The latest access to LDS that each wave has issued."""
+        self._lds_tickets: dict[str, Array] = {}
+        """Counter -> the latest access to LDS of each wave that no barrier orders by itself."""
         self._pending: dict[tuple[str, int], dict[str, Array]] = {}
         self._pending_vector: set[int] = set()
         self._pending_scalar: set[int] = set()
@@ -51,13 +54,14 @@ class Observer:
     def before(self, w: Waves, inst: Instruction, t: Touch) -> None:
         """Check what an instruction is about to read and overwrite."""
         if self._pending and self.strict.wait_counts:
-            for kind, now, waiting in (
-                ("v", t.vector, self._pending_vector),
-                ("s", t.scalar, self._pending_scalar),
-            ):
-                for register in now & waiting:
-                    if not self._follows(w, t, kind, register):
+            for register in t.vector & self._pending_vector:
+                for kind in _PARTS[t.part[1] if register == t.part[0] else 0]:
+                    if (kind, register) in self._pending and not self._follows(
+                        w, t, kind, register
+                    ):
                         self._check_arrival(w, inst, kind, register)
+            for register in t.scalar & self._pending_scalar:
+                self._check_arrival(w, inst, "s", register)
         if self.strict.uninitialised:
             if t.halves:
                 self._check_halves(w, inst, t)
@@ -77,7 +81,7 @@ class Observer:
 
         Only what the selected waves wait for counts: others may be in another branch.
         """
-        ordered = kind == "v" and t.counter in ("vm", "lgkm")
+        ordered = t.counter in ("vm", "lgkm")
         if not ordered or register in t.vector_reads:
             return False
         pending = self._pending[kind, register].items()
@@ -180,17 +184,15 @@ class Observer:
             ticket = self._issued[counter]
             if t.counter in self.family.unordered:
                 self._unordered[counter][w.sel] = ticket[w.sel]
-            for kind, registers, waiting in (
-                ("v", t.vector_writes, self._pending_vector),
-                ("s", t.scalar_writes, self._pending_scalar),
-            ):
-                for register in registers:
-                    waiting.add(register)
-                    tickets = self._pending.setdefault((kind, register), {})
-                    if counter not in tickets:
-                        tickets[counter] = np.full(w.count, _NEVER, np.int64)
-                    late = self._waves_of(w, t, counter)
-                    tickets[counter][late] = ticket[late]
+            self._pending_vector.update(t.vector_writes)
+            self._pending_scalar.update(t.scalar_writes)
+            keys = [(_PART[t.part[1]], register) for register in t.vector_writes]
+            for key in (*keys, *(("s", register) for register in t.scalar_writes)):
+                tickets = self._pending.setdefault(key, {})
+                if counter not in tickets:
+                    tickets[counter] = np.full(w.count, _NEVER, np.int64)
+                late = self._waves_of(w, t, counter)
+                tickets[counter][late] = ticket[late]
 
     def _waves_of(self, w: Waves, t: Touch, counter: str) -> Array:
         """The selected waves whose result comes with `counter`: of a FLAT load, LDS's or not."""
@@ -213,14 +215,17 @@ class Observer:
             tickets = self._pending[key]
             if all((ticket <= self._done[c]).all() for c, ticket in tickets.items()):
                 del self._pending[key]
-                (self._pending_vector if key[0] == "v" else self._pending_scalar).discard(key[1])
+                if key[0] == "s":
+                    self._pending_scalar.discard(key[1])
+                elif not any((kind, key[1]) in self._pending for kind in _PARTS[0]):
+                    self._pending_vector.discard(key[1])
 
     def _check_arrival(self, w: Waves, inst: Instruction, kind: str, register: int) -> None:
         for counter, ticket in self._pending[kind, register].items():
             late = ticket[w.sel] > self._done[counter][w.sel]
             if late.any():
                 wave = w.first_wave + int(w.waves[int(np.argmax(late))])
-                what = f"{kind}{register} before {counter}cnt"
+                what = f"{kind[0]}{register} before {counter}cnt"
                 self._found("wait count", inst, what, wave)
 
     def _found(self, kind: str, inst: Instruction, what: str, wave: int, lane: int = 0) -> None:
@@ -237,26 +242,34 @@ class Observer:
             self._found("misaligned", inst, f"{int(lost.max())} bytes off", wave)
 
     def signal(self, waves: Array) -> None:
-        """Waves arrive at a barrier; accesses that were not waited for may come after it."""
-        # src: LLVM AMDGPUUsage, memory model: s_barrier waits for no counter of its own.
-        (counter,) = self.family.counters["lgkm"]
-        late = self._lds_ticket[waves] > self._done[counter][waves]
+        """Waves arrive at a barrier; FLAT accesses that were not waited for may come after it.
+
+        # src: LLVM SIMemoryLegalizer.cpp, insertWait: LDS instructions of all waves run in an order
+        # src: that all waves see, so a barrier orders them without a wait; those that come another
+        # src: way do not, and s_barrier waits for no counter of its own (AMDGPUUsage).
+        """
+        late = np.zeros(len(waves), np.bool_)
+        for counter, ticket in self._lds_tickets.items():
+            late |= ticket[waves] > self._done[counter][waves]
         self.races.signal(waves, late & self.strict.wait_counts)
 
-    def _issue_lds(self, w: Waves) -> None:
-        (counter,) = self.family.counters["lgkm"]
-        self._lds_ticket[w.sel] = self._issued[counter][w.sel] + 1
+    def _issue_lds(self, w: Waves, inst: Instruction) -> None:
+        """An access by another way than the DS instructions: FLAT, or a load of memory to LDS."""
+        flat = inst.encoding == "FLAT" and not inst.fields["segment"]
+        (counter,) = self.family.counters["lgkm" if flat else "vm"]
+        ticket = self._lds_tickets.setdefault(counter, np.zeros(w.count, np.int64))
+        ticket[w.sel] = self._issued[counter][w.sel] + 1
 
     def mark_lds(self, w: Waves, at: Array, nbytes: int) -> None:
         """Dwords that an atomic wrote."""
         if self.strict.lds:
-            self._issue_lds(w)
             for i in range(max(1, nbytes // 4)):
                 self.races.mark((at >> 2) + i)
 
     def lds(
-        self, w: Waves, inst: Instruction, at: Array, index: Array, nbytes: int, *, write: bool
-    ) -> None:
+        self, w: Waves, inst: Instruction, at: Array, index: Array, nbytes: int,
+        data: Words | None,
+    ) -> None:  # fmt: skip
         """An ordinary access to LDS bytes `at` by lanes at flat positions `index`."""
         if not self.strict.lds:
             return
@@ -264,8 +277,14 @@ class Observer:
         def found(kind: str, wave: int) -> None:
             self._found(kind, inst, "LDS", w.first_wave + wave)
 
-        self._issue_lds(w)
-        note = self.races.write if write else self.races.read
-        part = ((1 << nbytes) - 1 << (at & 3)).astype(np.uint8) if nbytes < 4 else DWORD
+        if inst.encoding != "DS":
+            self._issue_lds(w, inst)
+        shift = at & 3
+        part = ((1 << nbytes) - 1 << shift).astype(np.uint8) if nbytes < 4 else DWORD
         for i in range(max(1, nbytes // 4)):
-            note(w.waves, (at >> 2) + i, part, index, found)
+            word = (at >> 2) + i
+            if data is None:
+                self.races.read(w.waves, word, part, index, found)
+                continue
+            value = data[i] << (8 * shift).astype(np.uint32) if nbytes < 4 else data[i]
+            self.races.write(w.waves, Stored(word, part, value), index, found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from boards.amd.isa.decode import VCC, VGPR, Instruction, Operand
@@ -37,6 +38,10 @@ _PAIRS = frozenset({_PAIR_MOVE, "v_pk_add_f32", "v_pk_fma_f32", "v_pk_mul_f32"})
 _NO_RESULT = ("s_cmp", "s_bitcmp", "s_setreg", "s_setpc", "s_barrier", "s_sleep", "s_set_gpr")
 _ACCUMULATES = ("fmac", "dot2acc", "dot2c_", "dot4c_", "dot8c_", "v_mac_")
 _STORES = ("store_", "ds_store")
+_SHORT_ACCESS = re.compile(
+    r"(?:ds_|buffer_)?(?:load_.*d16(?!_format)|(store)_(?:d16_hi_)?b(?:8|16)(?:_d16_hi)?$)"
+)
+_LOADED = {"DS": "d", "FLAT": "d", "MUBUF": "x"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,8 @@ class Touch:
     """A scalar register that is defined when all of others are, which are not in `scalar_reads`."""
     halves: tuple[tuple[int, frozenset[int]], ...] = ()
     """Vector registers that are each defined where the registers are that it is made of."""
+    part: tuple[int, int] = (-1, 0)
+    """A vector register of which a memory instruction touches one half alone: 1 lower, 2 upper."""
 
 
 def touch(inst: Instruction) -> Touch:
@@ -80,8 +87,25 @@ def touch(inst: Instruction) -> Touch:
         sr = tuple(r for r in sr if r not in above)
     return Touch(
         vr, vw, sr, sw, frozenset(vr + vw), scalar, _counter(inst), inst.meaning in _ANY_LANE,
-        _crooked(inst, [*reads, *writes]), upper, _halves(inst),
+        _crooked(inst, [*reads, *writes]), upper, _halves(inst), _part(inst, reads, writes),
     )  # fmt: skip
+
+
+def _part(inst: Instruction, reads: list[Operand], writes: list[Operand]) -> tuple[int, int]:
+    """The half of a register that a load writes or a store reads, where halves are apart.
+
+    # src: LLVM SIInsertWaitcnts.cpp, determineVGPR16Dependency: since gfx11 a memory instruction
+    # src: waits for loads into its own half, a vector instruction for those into both.
+    """
+    match = _SHORT_ACCESS.match(inst.meaning)
+    if match is None or not inst.family.split_registers:
+        return -1, 0
+    field = "x" if match[1] else _LOADED[inst.encoding]
+    data = next((o for o in (*writes, *reads) if o.field == field), None)
+    addresses = {o.vgpr + i for o in reads if o is not data for i in range(o.dwords)}
+    if data is None or data.vgpr in addresses:
+        return -1, 0
+    return data.vgpr, 2 if "hi" in inst.meaning else 1
 
 
 def _halves(inst: Instruction) -> tuple[tuple[int, frozenset[int]], ...]:
