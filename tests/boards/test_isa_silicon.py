@@ -19,18 +19,18 @@ from tests.boards.wave_harness import ARGS, CHIPS, FlatMemory, kernel, launch
 from tests.support import check
 
 _CODE_VA = 0x10000
-_NOP, _BARRIER, _LDS_DONE = 0xBF800000, 0xBFBD0000, 0xBF89FC07  # s_waitcnt lgkmcnt(0)
+NOP, BARRIER, LDS_DONE = 0xBF800000, 0xBFBD0000, 0xBF89FC07  # s_waitcnt lgkmcnt(0)
 _IDLE = 0xBF8A0000  # s_wait_idle
 _SGPRS = 2
 
 
-def _violations(words: Sequence[int], cpu: str = "gfx1100", **changes: object) -> set[str]:
+def violations(words: Sequence[int], cpu: str = "gfx1100", **changes: object) -> set[str]:
     """Kinds of violations of two waves of a workgroup; s[0:1] is the address of 4 KiB."""
     family = FAMILIES[cpu]
     memory = FlatMemory()
     buffer = memory.add(np.zeros(4096, np.uint8))
     end = 0xBF810000 if cpu in ("gfx942", "gfx1030") else 0xBFB00000
-    memory.place(_CODE_VA, np.array([*words, end, *[_NOP] * 4], np.uint32))
+    memory.place(_CODE_VA, np.array([*words, end, *[NOP] * 4], np.uint32))
     lanes = family.lane_counts[0]
     dispatch = Dispatch(
         _CODE_VA, (1, 1, 1), (2 * lanes, 1, 1), 0xF0 << 12 | 7, _SGPRS << 1, rsrc3=7, lanes=lanes,
@@ -41,83 +41,14 @@ def _violations(words: Sequence[int], cpu: str = "gfx1100", **changes: object) -
 
 
 # v_mov_b32 v2, 1; v_and_b32 v1, 31, v0; v_lshlrev_b32 v1, 2, v1: v1 is 4 * lane in both waves
-_OWN_DWORD = [0x7E040281, 0x3602009F, 0x30020282]
-_STORE, _LOAD = [0xD8340000, 0x00000201], [0xD8D80000, 0x03000001]  # [v1] = v2; v3 = [v1]
-_FIRST_WAVE = [0x7C9800A0, 0xBFA30002]  # v_cmp_gt_u32 vcc_lo, 32, v0; s_cbranch_vccz +2 dwords
-_SECOND_WAVE = [0x7C9800A0, 0xBFA40002]  # the same; s_cbranch_vccnz
-
-
-# s_mov_b64 s[4:5], src_shared_base; v10 = v1; v11 = s5; flat_store_b32 v[10:11], v2; flat_load_b32
-_AS_FLAT = [0xBE8401EB, 0x7E140301, 0x7E160205]
-_FLAT_STORE, _FLAT_READ = [0xDC680000, 0x007C020A], [0xDC500000, 0x037C000A]
-_ALL_DONE = 0xBF890007  # s_waitcnt vmcnt(0) lgkmcnt(0)
-_TWO = 0x7E040282  # v_mov_b32 v2, 2: another value than the first store's
-
-
-@pytest.mark.parametrize("wait", [_LDS_DONE, _NOP])
-@pytest.mark.parametrize("first", [_STORE, _LOAD], ids=["store", "load"])
-def test_a_barrier_orders_lds_instructions_without_a_wait(wait: int, first: list[int]) -> None:
-    """src: LLVM SIMemoryLegalizer.cpp: all waves see their LDS instructions in one order."""
-    second = _LOAD if first is _STORE else _STORE
-    words = [*_OWN_DWORD, *_FIRST_WAVE, *_STORE, _LDS_DONE, _BARRIER, _TWO]
-    words += [*_FIRST_WAVE, *first, wait, _BARRIER, *_SECOND_WAVE, *second, _LDS_DONE]
-    check(not _violations(words), str(_violations(words)))
-
-
-@pytest.mark.parametrize(("wait", "found"), [(_ALL_DONE, set()), (_NOP, {"LDS race LDS"})])
-@pytest.mark.parametrize("first", [_FLAT_STORE, _FLAT_READ], ids=["store", "load"])
-def test_a_barrier_waits_for_no_flat_access(
-    wait: int, found: set[str], first: list[int]
-) -> None:  # fmt: skip
-    second = _LOAD if first is _FLAT_STORE else _STORE
-    words = [*_OWN_DWORD, *_AS_FLAT, *_FIRST_WAVE, *_STORE, _LDS_DONE, _BARRIER, _TWO]
-    words += [*_FIRST_WAVE, *first, wait, _BARRIER, *_SECOND_WAVE, *second, _LDS_DONE]
-    check(_violations(words) == found, str(_violations(words)))
-
-
-# v_lshrrev_b32 v2, 5, v0: 0 in the first wave, 1 in the second
-_NUMBER = 0x32040085
-
-
-def test_waves_that_write_one_dword_at_the_same_time_race() -> None:
-    check(_violations([*_OWN_DWORD, _NUMBER, *_STORE]) == {"LDS race LDS"}, "not found")
-    found = _violations([*_OWN_DWORD, _NUMBER, *_STORE], workgroup=(32, 1, 1))
-    check(not found, "one wave cannot race")
-
-
-# the second wave stores a 1 of its own behind the first wave's, or a 2
-_AGAIN = [*_FIRST_WAVE, *_STORE, *_SECOND_WAVE, *_STORE]
-_OTHER = [*_FIRST_WAVE, *_STORE, _TWO, *_SECOND_WAVE, *_STORE]
-_OWN_READ = [_LDS_DONE, *_LOAD]
-_SAME_HALF = [0xD87C0000, 0x00000201]  # ds_store_b16 v1, v2
-
-
-@pytest.mark.parametrize(
-    ("words", "found"),
-    [
-        (_STORE, set()),
-        ([*_STORE, *_OWN_READ], set()),
-        (_AGAIN, set()),
-        ([*_AGAIN, *_OWN_READ], set()),
-        (_OTHER, {"LDS race LDS"}),
-        ([*_STORE, _TWO, *_FIRST_WAVE, *_STORE], {"LDS race LDS"}),
-        ([*_STORE, _TWO, *_SECOND_WAVE, *_STORE], {"LDS race LDS"}),
-        ([*_STORE, _LDS_DONE, _BARRIER, _TWO, *_FIRST_WAVE, *_STORE], set()),
-        ([*_FIRST_WAVE, *_STORE, *_SECOND_WAVE, *_LOAD], {"LDS race LDS"}),
-        (_SAME_HALF, set()),
-        ([_NUMBER, *_SAME_HALF], {"LDS race LDS"}),
-    ],
-    ids=["at once", "at once, read", "one by one", "one by one, read", "another value",
-         "then another value", "then another value of the last", "after a barrier", "not its own",
-         "halves", "other halves"],
-)  # fmt: skip
-def test_the_same_bytes_stored_twice_are_no_race(words: list[int], found: set[str]) -> None:
-    """Every order of such stores gives the same: redundant waves of Triton's kernels do so."""
-    check(_violations([*_OWN_DWORD, *words]) == found, str(_violations([*_OWN_DWORD, *words])))
+OWN_DWORD = [0x7E040281, 0x3602009F, 0x30020282]
+STORE, LOAD = [0xD8340000, 0x00000201], [0xD8D80000, 0x03000001]  # [v1] = v2; v3 = [v1]
+FIRST_WAVE = [0x7C9800A0, 0xBFA30002]  # v_cmp_gt_u32 vcc_lo, 32, v0; s_cbranch_vccz +2 dwords
+SECOND_WAVE = [0x7C9800A0, 0xBFA40002]  # the same; s_cbranch_vccnz
 
 
 # v_lshrrev_b32 v4, 5, v0; v_lshlrev_b32 v4, 1, v4; v_add_nc_u32 v4, v4, v1: a half for each wave
-_OWN_HALF = [*_OWN_DWORD, 0x32080085, 0x30080881, 0x4A080304]
+_OWN_HALF = [*OWN_DWORD, 0x32080085, 0x30080881, 0x4A080304]
 _STORE_HALF, _LOAD_HALF = [0xD87C0000, 0x00000204], [0xD8F00000, 0x03000004]
 _STORE_BYTE, _LOAD_BYTE = [0xD8780000, 0x00000204], [0xD8E80000, 0x03000004]
 
@@ -125,15 +56,15 @@ _STORE_BYTE, _LOAD_BYTE = [0xD8780000, 0x00000204], [0xD8E80000, 0x03000004]
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        ([*_STORE_HALF, _LDS_DONE, *_LOAD_HALF], set()),
-        ([*_STORE_HALF, _LDS_DONE, *_LOAD], {"LDS race LDS"}),
-        ([*_STORE_BYTE, _LDS_DONE, *_LOAD_BYTE], set()),
-        ([*_STORE_BYTE, _LDS_DONE, *_LOAD_HALF], {"unwritten LDS LDS"}),
-        ([*_STORE_HALF, *_STORE], {"LDS race LDS"}),
+        ([*_STORE_HALF, LDS_DONE, *_LOAD_HALF], set()),
+        ([*_STORE_HALF, LDS_DONE, *LOAD], {"LDS race LDS"}),
+        ([*_STORE_BYTE, LDS_DONE, *_LOAD_BYTE], set()),
+        ([*_STORE_BYTE, LDS_DONE, *_LOAD_HALF], {"unwritten LDS LDS"}),
+        ([*_STORE_HALF, *STORE], {"LDS race LDS"}),
     ],
 )
 def test_bytes_of_a_dword_are_apart(words: list[int], found: set[str]) -> None:
-    check(_violations([*_OWN_HALF, *words]) == found, str(_violations([*_OWN_HALF, *words])))
+    check(violations([*_OWN_HALF, *words]) == found, str(violations([*_OWN_HALF, *words])))
 
 
 # v[2:3] = s[0:1]; flat_load v4; global_load v5
@@ -151,8 +82,8 @@ _USE = 0x7E0C0304  # v_mov_b32 v6, v4
 def test_flat_loads_of_gfx9_come_in_any_order(cpu: str) -> None:
     words = [*_BASE, *_TWO_LOADS[cpu]]
     late = {"wait count v4 before vmcnt"} if cpu == "gfx942" else set()
-    check(_violations([*words, _ONE_LEFT[cpu], _USE], cpu) == late, f"not {late}")
-    check(not _violations([*words, _NONE_LEFT[cpu], _USE], cpu), "0 left")
+    check(violations([*words, _ONE_LEFT[cpu], _USE], cpu) == late, f"not {late}")
+    check(not violations([*words, _NONE_LEFT[cpu], _USE], cpu), "0 left")
 
 
 # s_mov_b64 s[4:5], src_shared_base; v2 = 0; v3 = s5: the first bytes of LDS as an address
@@ -164,7 +95,7 @@ _FLAT_LOAD, _VM_DONE = [0xDC500000, 0x047C0002], 0xBF8903F7  # v4 = [v[2:3]]; s_
     ("base", "wait", "late"),
     [
         (_BASE, _VM_DONE, set()),
-        (_BASE, _LDS_DONE, {"vmcnt"}),
+        (_BASE, LDS_DONE, {"vmcnt"}),
         (_LDS_BASE, _VM_DONE, {"lgkmcnt"}),
         (_LDS_BASE, _NONE_LEFT["gfx1100"], set()),
     ],
@@ -173,8 +104,8 @@ def test_a_flat_load_of_memory_comes_with_the_memory_counter(
     base: list[int], wait: int, late: set[str]
 ) -> None:
     # src: AMD's own copy kernels (ROCr 5.2 and 6.1) wait for vmcnt alone where no lane reaches LDS
-    first = [*_OWN_DWORD, *_STORE, _LDS_DONE]
-    found = _violations([*first, *base, *_FLAT_LOAD, wait, _USE], workgroup=(32, 1, 1))
+    first = [*OWN_DWORD, *STORE, LDS_DONE]
+    found = violations([*first, *base, *_FLAT_LOAD, wait, _USE], workgroup=(32, 1, 1))
     check(found == {f"wait count v4 before {counter}" for counter in late}, str(found))
 
 
@@ -190,28 +121,28 @@ _LDS_LOAD = [0xD8D80000, 0x04000001]  # ds_load_b32 v4, v1
     ],
 )
 def test_loads_of_one_register_keep_order_in_one_counter(loads: list[int], late: set[str]) -> None:
-    prepare = [*_OWN_DWORD, *_STORE, _LDS_DONE, *_BASE]
-    found = _violations([*prepare, *loads, _NONE_LEFT["gfx1100"]], workgroup=(32, 1, 1))
+    prepare = [*OWN_DWORD, *STORE, LDS_DONE, *_BASE]
+    found = violations([*prepare, *loads, _NONE_LEFT["gfx1100"]], workgroup=(32, 1, 1))
     check({f for f in found if "vmcnt" in f or "lgkm" in f} >= late, f"{found}, not {late}")
     check(bool(found) == bool(late), str(found))
 
 
 def test_an_answer_of_a_message_is_waited_for() -> None:
     ask, use = 0xBE844C83, 0xBE860004  # s_sendmsg_rtn_b32 s4, MSG_RTN_GET_REALTIME; s6 = s4
-    check(_violations([ask, use]) == {"wait count s4 before lgkmcnt"}, "not waited for")
-    for wait in (_LDS_DONE, _IDLE):
-        check(not _violations([ask, wait, use]), "waited for")
+    check(violations([ask, use]) == {"wait count s4 before lgkmcnt"}, "not waited for")
+    for wait in (LDS_DONE, _IDLE):
+        check(not violations([ask, wait, use]), "waited for")
 
 
 def test_a_scalar_load_drops_low_bits_of_its_address() -> None:
-    found = _violations([0xF4000100, 0xF8000002, _LDS_DONE])  # s_load_b32 s4, s[0:1], 0x2
+    found = violations([0xF4000100, 0xF8000002, LDS_DONE])  # s_load_b32 s4, s[0:1], 0x2
     check(found == {"misaligned 2 bytes off"}, str(found))
 
 
 def test_64_bit_atomics_in_lds_are_aligned_to_their_size() -> None:
     add = [0x7E020284, 0x7E040281, 0x7E060281, 0xD9000000, 0x00000201]  # v1 = 4; [v1] += v[2:3]
     with pytest.raises(WaveFault, match="unaligned LDS at 0x4"):
-        _violations(add)
+        violations(add)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +155,7 @@ def test_64_bit_atomics_in_lds_are_aligned_to_their_size() -> None:
 )
 def test_registers_in_a_row_begin_where_they_must(cpu: str, words: list[int], what: str) -> None:
     with pytest.raises(WaveFault, match=f"unsupported.*wrong place: {what}"):
-        _violations(words, cpu)
+        violations(words, cpu)
 
 
 # v_mov_b32 v3, v0; v_mov_b32_dpp v4, v3 row_shr:1 with and without bound_ctrl; v_mov_b32 v5, v4
@@ -235,11 +166,11 @@ _FETCH_OFF = [0x7E0802FA, 0xFF0D1103]
 
 def test_lanes_that_dpp_leaves_out_stay_undefined() -> None:
     copy, use = 0x7E060300, 0x7E0A0304
-    check(_violations([copy, *_SHIFTED, use]) == {"uninitialised v4"}, "lanes 0 and 16")
-    check(not _violations([copy, *_SHIFTED_BOUND, use]), "bound_ctrl writes all lanes")
+    check(violations([copy, *_SHIFTED, use]) == {"uninitialised v4"}, "lanes 0 and 16")
+    check(not violations([copy, *_SHIFTED_BOUND, use]), "bound_ctrl writes all lanes")
     some = [*_EVEN, copy, *_SHIFTED_BOUND]
-    check(not _violations(some), "lanes that are off give zero")
-    check(_violations([*_EVEN, copy, *_FETCH_OFF]) == {"uninitialised v3"}, "fi reads odd lanes")
+    check(not violations(some), "lanes that are off give zero")
+    check(violations([*_EVEN, copy, *_FETCH_OFF]) == {"uninitialised v3"}, "fi reads odd lanes")
 
 
 def _alone(words: list[int], cpu: str = "gfx1100", lanes: int = 32) -> Waves:
@@ -366,14 +297,15 @@ def test_unaligned_scratch_stays_in_its_lane(cpu: str) -> None:
 
 def test_a_wave_that_ends_does_not_hold_up_the_others() -> None:
     end, use = 0xBFB00000, 0x7E0A0304  # s_endpgm; v_mov_b32 v5, v4
-    found = _violations([*_SECOND_WAVE, end, _NOP, _BARRIER, use])
+    found = violations([*SECOND_WAVE, end, NOP, BARRIER, use])
     check(found == {"uninitialised v4"}, "nobody came past the barrier")
 
 
 def test_one_wave_may_write_a_dword_in_parts() -> None:
     second_half = [0xD87C0002, 0x00000204]  # ds_store_b16 v4, v2 offset:2
-    apart = [*_FIRST_WAVE, *_STORE_HALF, *_FIRST_WAVE, *second_half, _LDS_DONE, _TWO]
-    found = _violations([*_OWN_HALF, *apart, *_SECOND_WAVE, 0xD87C0000, 0x00000201])
+    two = 0x7E040282  # v_mov_b32 v2, 2
+    apart = [*FIRST_WAVE, *_STORE_HALF, *FIRST_WAVE, *second_half, LDS_DONE, two]
+    found = violations([*_OWN_HALF, *apart, *SECOND_WAVE, 0xD87C0000, 0x00000201])
     check(found == {"LDS race LDS"}, f"{found}: the first half is still the first wave's")
 
 

@@ -162,8 +162,8 @@ class AqlQueue:
             self._release(scope)
         properties = context.read_int(self.queue_va + at.QUEUE_PROPERTIES, 4)
         times = (self.begin, context.host.ticks()) if properties & at.PROFILING else None
-        # src: hipEventRecord (ROCclr rocvirtual.cpp, submitMarker): a barrier packet without a release
-        # scope, for the times that the processor writes into its signal.
+        # src: hipEventRecord (ROCclr rocvirtual.cpp, submitMarker): a barrier packet without a
+        # release scope, for the times that the processor writes into its signal.
         kind = header & 0xFF
         waits = kind in (at.BARRIER_AND, at.BARRIER_OR) or (
             kind == at.VENDOR and packet[2] == at.FORMAT_BARRIER_VALUE
