@@ -33,8 +33,8 @@ class Way:
     offers: str = ""
     """"module:function" from (World, environ) to what may be the default device; "": nothing."""
     lists: str = ""
-    """"module:function" from World to the numbers of devices that can be opened, by inspecting
-    files alone; "": those of `offers`."""
+    """"module:function" from (World, environ) to the numbers of devices that can be opened, by
+    inspecting files alone; "": those of `offers`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +210,7 @@ BEST_FIRST: Final = (
         written=("NVK",),
         compilers={"NV_PTX": "PTX"},
         hang_s="NV_HANG_S",
+        visible={"NVIDIA_VISIBLE_DEVICES": True, "CUDA_VISIBLE_DEVICES": False},
         rounds="NV_TF32",
         packets={
             "nv": "queues.nv.decode:push_decoder",

@@ -42,7 +42,7 @@ def _of_kind(kind: Kind, world: World, environ: Mapping[str, str]) -> list[str]:
 
 def _of_way(kind: Kind, way: Way, world: World, environ: Mapping[str, str]) -> Iterator[str]:
     if way.lists:
-        yield from (Offer(kind.name, index, "").name for index in named(way.lists)(world))
+        yield from (Offer(kind.name, index, "").name for index in named(way.lists)(world, environ))
     elif way.offers:
         seen = named(way.offers)(world, environ)
         yield from (one.name for one in seen if isinstance(one, Offer))

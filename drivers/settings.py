@@ -111,6 +111,17 @@ SETTINGS: Final = (
                 "the first that is there.",
             ),
             Setting(
+                "CUDA_VISIBLE_DEVICES",
+                "numbers and UUIDs with commas between them",
+                "Which NVIDIA GPUs this process may use: numbers among those that it may open, by "
+                "PCI address. Set and empty: none. NV reads it as libcuda does.",
+            ),
+            Setting(
+                "NVIDIA_VISIBLE_DEVICES",
+                "numbers and UUIDs with commas between them",
+                "Which of a host's NVIDIA GPUs a container is to have. Anything else hides none.",
+            ),
+            Setting(
                 "ROCR_VISIBLE_DEVICES",
                 "numbers and UUIDs with commas between them",
                 "Which of amdgpu's GPUs this process may use, as ROCr reads it. Set and "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from drivers.base.contracts import World
@@ -42,6 +43,6 @@ def cpu(machine: Machine) -> Result:
     return Result("CPU", "", True, reason, "", details)
 
 
-def numbers(world: World) -> list[int]:
+def numbers(world: World, _: Mapping[str, str]) -> list[int]:
     """The processor, which can always be opened."""
     return [0]

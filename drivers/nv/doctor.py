@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from drivers.base.contracts import World
+from drivers.choice import visible_lists
 from drivers.machine.lines import OK, WARN, Line
 from drivers.nv.nvk.abi import OLDEST_NAME
-from drivers.nv.tools.look import look
+from drivers.nv.tools.look import UNHIDE, look
 
 TOPIC: Final = "gpus"
 _NEWER: Final = "see docs/nv.md for the releases that are known, and report how it went"
@@ -16,7 +17,7 @@ _NEWER: Final = "see docs/nv.md for the releases that are known, and report how 
 
 def rows(world: World, environ: Mapping[str, str]) -> Iterator[Line]:
     """Rows of the NVIDIA GPUs; none on a machine without one and without the kernel driver."""
-    found = look(world)
+    found = look(world, visible_lists(environ, "NV"))
     if found.version and found.problem is None and not found.note:
         oldest = f"the oldest is {OLDEST_NAME}"
         yield Line(TOPIC, OK, f"NVIDIA's kernel driver {found.version} is known; {oldest}")
@@ -28,5 +29,7 @@ def rows(world: World, environ: Mapping[str, str]) -> Iterator[Line]:
         if not gpu.node.ok:
             text = f"{gpu.product or 'the NVIDIA GPU'} at {gpu.address}: {gpu.node.reason}"
             yield Line(TOPIC, WARN, text, gpu.node.advice)
+        elif gpu.hidden:
+            yield Line(TOPIC, WARN, f"the NVIDIA GPU at {gpu.address}: {gpu.hidden}", UNHIDE)
     for other in found.unmanaged:
         yield Line(TOPIC, WARN, other.reason, other.advice)

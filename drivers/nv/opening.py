@@ -35,7 +35,7 @@ def _open(world: World, choice: Choice) -> NvDevice:
         )
     compilers = tuple(sorted(COMPILERS, key=lambda name: name != choice.compiler))
     with Undo() as undo:
-        iface = open_nvk(world, choice.index)
+        iface = open_nvk(world, choice.index, choice.visible)
         undo.add(iface.close)
         hang_s = HANG_S if choice.hang_s is None else choice.hang_s
         device = NvDevice(f"NV:{choice.index}", iface, compilers, hang_s, rounds=choice.rounds)

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError
 from drivers.board_option import NOTE, add_board_option, in_front_of
-from drivers.choice import choose
+from drivers.choice import VisibleList, choose, visible_lists
 from drivers.gpu.smoke_outcome import Outcome
 from drivers.gpu.smoke_report import smoke_json, smoke_lines, smoke_summary
 from drivers.machine.output import print_text, width_chars
 from drivers.nv.tools.about import ASK, About, ask
-from drivers.nv.tools.look import Access, Gpu, Look, look
+from drivers.nv.tools.look import UNHIDE, Access, Gpu, Look, look
 from drivers.nv.tools.smoke import smoke
 from drivers.world.linux import LinuxWorld
 from unbound import terminal
@@ -35,8 +36,8 @@ def _problem(error: DeviceError) -> dict[str, str]:
 
 
 def _name(found: Look, gpu: Gpu) -> str:
-    """NV:0, NV:1, ... count all GPUs of the kernel driver, usable or not."""
-    return f"NV:{found.index(gpu)}" if found.state(gpu) == "usable" else "-"
+    """NV:0, NV:1, ... count the GPUs whose node this user may open, by their PCI addresses."""
+    return f"NV:{gpu.number}" if found.state(gpu) == "usable" else "-"
 
 
 Answers = Mapping[str, About | DeviceError]
@@ -50,7 +51,7 @@ def asked(world: World, found: Look) -> Answers:
         if found.state(gpu) != "usable":
             continue
         try:
-            answers[gpu.address] = ask(world, found.index(gpu))
+            answers[gpu.address] = ask(world, gpu.minor)
         except DeviceError as error:
             answers[gpu.address] = error
     return answers
@@ -91,6 +92,7 @@ def as_facts(found: Look, answers: Answers) -> dict[str, object]:
                 "minor": gpu.minor,
                 "pci": {"address": gpu.address, "device": f"{gpu.device:04x}"},
                 "node": asdict(gpu.node),
+                "hidden": gpu.hidden or None,
                 "facts": dict(gpu.facts),
                 "rm": _answer_facts(answers.get(gpu.address)),
             }
@@ -126,6 +128,7 @@ def as_table(found: Look, answers: Answers) -> str:
         lines += _wrapped(_name(found, gpu), what)
         lines += _answer_lines(gpu, answers, usable=found.state(gpu) == "usable")
         lines += _access_lines("", gpu.node)
+        lines += [*_wrapped("", gpu.hidden), *_wrapped("", f"-> {UNHIDE}")] if gpu.hidden else []
     for other in found.unmanaged:
         lines += [*_wrapped("-", other.reason), *_wrapped("", f"-> {other.advice}")]
     if not found.gpus:
@@ -133,12 +136,15 @@ def as_table(found: Look, answers: Answers) -> str:
     return "\n".join(lines)
 
 
-def run_smoke(world: World, found: Look) -> dict[str, list[Outcome]]:
+def run_smoke(
+    world: World, found: Look, visible: tuple[VisibleList, ...] = ()
+) -> dict[str, list[Outcome]]:
     """Test every usable GPU. Raises: CompileError."""
     from compilers.nv.smoke import firmware
 
     usable = [_name(found, gpu) for gpu in found.gpus if found.state(gpu) == "usable"]
-    return {name: list(smoke(world, choose({}, name), firmware)) for name in usable}
+    choices = {name: replace(choose({}, name), visible=visible) for name in sorted(usable)}
+    return {name: list(smoke(world, choice, firmware)) for name, choice in choices.items()}
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -151,14 +157,18 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def probe(arguments: Sequence[str], world: World | None = None) -> tuple[str, int]:
+def probe(
+    arguments: Sequence[str], world: World | None = None, environ: Mapping[str, str] | None = None
+) -> tuple[str, int]:
     """What the command prints, and its exit status. Raises: DeviceError."""
     chosen = parse(arguments)
     front = in_front_of(chosen.board, "NVK") if chosen.board else None
     machine = front.world if front is not None else world or LinuxWorld()
-    found = look(machine)
+    settings = environ if environ is not None or front is not None else os.environ
+    visible = visible_lists(settings or {}, "NV")
+    found = look(machine, visible)
     answers = asked(machine, found) if chosen.ask or front is not None else {}
-    outcomes = run_smoke(machine, found) if chosen.smoke else {}
+    outcomes = run_smoke(machine, found, visible) if chosen.smoke else {}
     violations = [] if front is None else front.violations()
     passed = bool(outcomes) and all(one.ok for tests in outcomes.values() for one in tests)
     failed = bool(violations) or (chosen.smoke and not passed)

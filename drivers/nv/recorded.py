@@ -116,17 +116,19 @@ class NvIdentifiers:
         self._put(argument, off, other(_at(argument, off, _TOKEN)))
 
     def _cards(self, argument: bytearray) -> None:
-        """Places on the bus, and physical addresses, of every GPU."""
-        for at in range(0, len(argument) - CardInfo.SIZE + 1, CardInfo.SIZE):
-            card = CardInfo.of(bytes(argument[at : at + CardInfo.SIZE]))
-            if not card.valid:
-                continue
+        """Places on the bus, and physical addresses, of every GPU; their order stays the same."""
+        size = CardInfo.SIZE
+        offs = range(0, len(argument) - size + 1, size)
+        found = [(at, CardInfo.of(bytes(argument[at : at + size]))) for at in offs]
+        cards = [(at, card) for at, card in found if card.valid]
+        cards.sort(key=lambda one: (one[1].domain, one[1].bus, one[1].slot))
+        for at, card in cards:
             raw = self._ids.shown(card.gpu_id.to_bytes(_WORD, "little"))
             card.gpu_id = int.from_bytes(raw, "little")
             card.domain = card.slot = card.function = card.interrupt_line = 0
             card.bus = card.gpu_id >> _ID_SHIFT & 0xFF
             card.reg_address = card.fb_address = 0
-            argument[at : at + CardInfo.SIZE] = card.raw
+            argument[at : at + size] = card.raw
 
     @staticmethod
     def _put(part: bytearray | memoryview, off: int, data: bytes) -> None:

@@ -78,7 +78,7 @@ def _one(world: World, found: Look, gpu: Gpu, users: Users) -> Line:
     if found.problem is not None:
         return replace(line, problem=found.problem.message, advice=found.problem.hint)
     try:
-        iface = open_nvk(world, found.index(gpu), briefly=True)
+        iface = open_nvk(world, 0, minor=gpu.minor, briefly=True)
     except DeviceError as error:
         return replace(line, problem=error.message, advice=error.hint)
     try:

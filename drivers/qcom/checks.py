@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -55,12 +56,12 @@ def _sized(world: World, found: Result) -> Result:
     return replace(found, reason=reason, details={**found.details, "memory_bytes": size})
 
 
-def kgsl_numbers(world: World) -> list[int]:
+def kgsl_numbers(world: World, _: Mapping[str, str]) -> list[int]:
     """The GPU of its machine, where this user may open it."""
     return [0] if world.exists(PATH) and world.access(PATH, os.R_OK | os.W_OK) else []
 
 
-def msm_numbers(world: World) -> list[int]:
+def msm_numbers(world: World, _: Mapping[str, str]) -> list[int]:
     """Numbers among msm's render nodes of those that this user may open."""
     nodes = [path for path, driver in render_nodes(world).items() if driver.startswith(DRIVERS)]
     return [n for n, path in enumerate(nodes) if world.access(path, os.R_OK | os.W_OK)]

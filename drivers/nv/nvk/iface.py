@@ -6,19 +6,21 @@ Opening is the order that RM asks for: client, device, subdevice, address space,
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from threading import RLock
 from typing import Final
 
 from drivers.base import forks
 from drivers.base.contracts import World
-from drivers.base.errors import DeviceError, DeviceGone, NotFound, Unsupported
+from drivers.base.errors import DeviceError, DeviceGone, Unsupported
 from drivers.base.undo import Step, Undo, run_all
+from drivers.choice import VisibleList
 from drivers.gpu.iface import GpuClock, GpuIface, Memory, Use
 from drivers.gpu.incident import Incident
 from drivers.nv.nvk.abi import abi_of, query_version
 from drivers.nv.nvk.allocations import DeviceAlloc, RmClass, SubdeviceAlloc, VaSpaceFlag
+from drivers.nv.nvk.cards import node_of, open_card, open_minor
 from drivers.nv.nvk.channel import Channel, Plan
 from drivers.nv.nvk.client import ARENA_BYTES, RmClient
 from drivers.nv.nvk.clock import NvClock
@@ -54,7 +56,7 @@ class NvkIface:
 
     def __init__(self, world: World, client: RmClient, card: CardInfo, version: str) -> None:
         self.world, self.client, self.card, self.version = world, client, card, version
-        self.path = f"/dev/nvidia{card.minor_number}"
+        self.path = node_of(card)
         self.peeks: list[Callable[[int], int | None]] = []
         self.gone: DeviceError | None = None
         self.handles = self.bytes_held = 0
@@ -91,12 +93,9 @@ class NvkIface:
             self._open_device()
 
     def _open_device(self) -> None:
-        """The node stays open: the last close of it takes the GPU down."""
-        world, client = self.world, self.client
-        fd = world.open(self.path, os.O_RDWR)
-        self._undo.append(partial(world.close, fd))
-        REGISTER_FD(world, fd, RegisterFd(ctl_fd=client.ctl_fd))
-        client.device_fd = fd
+        """Through the node that is open: the last close of it takes the GPU down."""
+        client = self.client
+        REGISTER_FD(self.world, client.device_fd, RegisterFd(ctl_fd=client.ctl_fd))
         info = client.control(client.handle, GET_ID_INFO, GpuIdInfo(gpu_id=self.card.gpu_id))
         args = DeviceAlloc(device_id=info.device_instance, h_client_share=client.handle)
         self.device = client.alloc("the device", client.handle, RmClass.NV01_DEVICE_0, args)
@@ -198,8 +197,11 @@ class NvkIface:
         run_all(reversed(undo))
 
 
-def open_nvk(world: World, index: int, *, briefly: bool = False) -> NvkIface:
-    """The GPU with this number among those that NVIDIA's kernel driver has.
+def open_nvk(
+    world: World, index: int, visible: Sequence[VisibleList] = (),
+    *, minor: int | None = None, briefly: bool = False,
+) -> NvkIface:  # fmt: skip
+    """NV:`index`, as `drivers.nv.nvk.cards` counts; or the GPU with this minor number.
 
     `briefly`: without an address space, to ask it for its state alone.
     Raises: NotFound, Denied, Unsupported, OutOfMemory, and what the kernel driver refuses.
@@ -212,15 +214,16 @@ def open_nvk(world: World, index: int, *, briefly: bool = False) -> NvkIface:
         undo.add(arena.close)
         client = RmClient(world, fd, abi_of(version), arena)
         found = cards(CARD_INFO(world, fd, CardInfos()))
-        if index >= len(found):
-            raise NotFound(
-                f"there is no NV:{index}: NVIDIA's kernel driver has {len(found)} GPUs",
-                hint="python -m drivers.probe shows what there is",
-            )
+        if minor is None:
+            card, client.device_fd = open_card(world, found, index, visible)
+        else:
+            card, client.device_fd = open_minor(world, found, minor)
+        close_node = partial(world.close, client.device_fd)
+        undo.add(close_node)
         client.open()
         undo.add(client.close)
-        iface = NvkIface(world, client, found[index], version)
-        iface.left_by([partial(world.close, fd), arena.close, client.close])
+        iface = NvkIface(world, client, card, version)
+        iface.left_by([partial(world.close, fd), arena.close, close_node, client.close])
         undo.hand_over(iface.close)
         if briefly:
             iface.open_briefly()

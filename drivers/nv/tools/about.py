@@ -66,9 +66,9 @@ class About:
             yield ", ".join(now)
 
 
-def ask(world: World, index: int) -> About:
-    """Open NV:`index` without an address space, ask it, close it. Raises: what opening raises."""
-    iface = open_nvk(world, index, briefly=True)
+def ask(world: World, minor: int) -> About:
+    """Open a GPU without an address space, ask it, close it. Raises: what opening raises."""
+    iface = open_nvk(world, 0, minor=minor, briefly=True)
     try:
         return _about(iface)
     finally:

@@ -9,22 +9,24 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from drivers.base.contracts import World
 from drivers.base.errors import DeviceError, MalformedInput, Unsupported
+from drivers.choice import VisibleList, visible_lists
 from drivers.machine.access import opened
 from drivers.machine.buses import NVIDIA, PciGpu, Unread, pci_listing
 from drivers.machine.text import entries, fields, first_line, try_text
 from drivers.nv.nvk.abi import abi_of
+from drivers.nv.nvk.cards import PROC, uuid_of
+from drivers.nv.nvk.visible import CONTAINER, given, shown, wants_uuids
 from drivers.nv.tools.facts import link, named
 
 CONTROL: Final = "/dev/nvidiactl"
 UVM: Final = "/dev/nvidia-uvm"
 DRIVER: Final = "nvidia"
-_PROC: Final = "/proc/driver/nvidia"
 _MODULE_VERSION: Final = "/sys/module/nvidia/version"
 _VERSION: Final = re.compile(r"\b(\d+\.\d+(?:\.\d+)?)\b")
 _MOST_MINOR: Final = 254
@@ -33,6 +35,8 @@ _ADVICE: Final = {
     CONTROL: "`modprobe nvidia`; in a container, start it with --gpus all, or with the nodes",
     UVM: "`modprobe nvidia-uvm`, then `nvidia-modprobe -c 0 -u` makes the node",
 }
+UNHIDE: Final = "list it there, or unset the variable, where this process may use it"
+_HIDDEN: Final = "hidden from this process: "
 _NODE_ADVICE: Final = "`nvidia-modprobe -c {minor}` makes it; in a container, name it at the start"
 
 
@@ -58,6 +62,10 @@ class Gpu:
     node: Access
     facts: Mapping[str, str] = field(default_factory=dict)
     """What its kernel driver and the bus say of it, by name."""
+    number: int | None = None
+    """The N of NV:N; None for one whose node does not open, or that is hidden."""
+    hidden: str = ""
+    """Which variable hides it from this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,28 +88,20 @@ class Look:
     title: str
     """Its first line about itself: open modules, or the other ones."""
     gpus: tuple[Gpu, ...] = ()
-    """By their minor numbers, which is the order of NV:0, NV:1, ..."""
+    """By their PCI addresses."""
     unmanaged: tuple[Unmanaged, ...] = ()
     problem: DeviceError | None = None
     note: str = ""
     """What its version is warned of."""
-
-    unnumbered: int = 0
-    """GPUs of the kernel driver that are passed over, and whose minor is not known."""
 
     @property
     def ready(self) -> bool:
         """Whether a GPU whose node can be opened can be used."""
         return self.control.ok and self.uvm.ok and self.problem is None and bool(self.version)
 
-    def index(self, gpu: Gpu) -> int:
-        """The N of NV:N: GPUs with lower minors, those with an unknown one in the gaps."""
-        lower = sum(one.minor < gpu.minor for one in self.gpus)
-        return lower + min(self.unnumbered, gpu.minor - lower)
-
     def state(self, gpu: Gpu) -> str:
         """ "usable", or "not usable"."""
-        return "usable" if self.ready and gpu.node.ok else "not usable"
+        return "usable" if self.ready and gpu.number is not None else "not usable"
 
 
 def access(world: World, path: str, advice: str) -> Access:
@@ -113,7 +113,7 @@ def access(world: World, path: str, advice: str) -> Access:
 
 def versions(world: World) -> tuple[str, str]:
     """(version, title) of the loaded kernel driver; ("", "") without one."""
-    title = first_line(world, f"{_PROC}/version")
+    title = first_line(world, f"{PROC}/version")
     found = _VERSION.search(title)
     text = first_line(world, _MODULE_VERSION) or (found[1] if found else "")
     return text, title
@@ -134,7 +134,7 @@ def judged(version: str) -> tuple[DeviceError | None, str]:
 
 def _gpu(world: World, address: str, on_bus: dict[str, PciGpu]) -> Gpu:
     """One of the kernel driver's. Raises: MalformedInput for a minor that is none."""
-    path = f"{_PROC}/gpus/{address}/information"
+    path = f"{PROC}/gpus/{address}/information"
     known = dict(fields(try_text(world, path)))
     minor = known.get("Device Minor", "")
     if not (minor.isascii() and minor.isdigit()) or int(minor) > _MOST_MINOR:
@@ -161,7 +161,7 @@ def _unmanaged(gpu: PciGpu, managed: bool) -> Unmanaged | None:
     return Unmanaged(gpu.address, f"{gpu}; NVIDIA's kernel driver does not have it", advice)
 
 
-def look(world: World) -> Look:
+def look(world: World, visible: Sequence[VisibleList] = ()) -> Look:
     """The machine's GPUs as NVIDIA's kernel driver has them. Changes nothing.
 
     A GPU that cannot be read is among the unmanaged ones with its reason, and hides no other.
@@ -169,10 +169,10 @@ def look(world: World) -> Look:
     version, title = versions(world)
     problem, note = judged(version)
     gpus: list[Gpu] = []
-    others: list[Unmanaged] = []
+    passed: dict[str, Unmanaged] = {}
     try:
         bus, unread = pci_listing(world)
-        names = entries(world, f"{_PROC}/gpus")
+        names = entries(world, f"{PROC}/gpus")
     except DeviceError as error:
         bus, unread, names, problem = [], [], [], problem or error
     on_bus = {gpu.address.lower(): gpu for gpu in bus}
@@ -180,23 +180,53 @@ def look(world: World) -> Look:
         try:
             gpus.append(_gpu(world, name, on_bus))
         except DeviceError as error:
-            others.append(_passed(name, error))
-    passed = len(others)
+            passed[name] = _passed(name, error)
     gpus, twins = _apart(gpus)
+    passed |= {one.address: one for one in twins}
     managed = {name.lower() for name in names}
     missing = (_unmanaged(gpu, at in managed) for at, gpu in on_bus.items())
-    others += [*twins, *(one for one in missing if one is not None)]
+    others = [*passed.values(), *(one for one in missing if one is not None)]
     others += [Unmanaged(one.address, one.reason, one.advice) for one in unread]
+    hosts = managed | {at for at, gpu in on_bus.items() if gpu.driver == DRIVER}
     return Look(
         access(world, CONTROL, _ADVICE[CONTROL]), access(world, UVM, _ADVICE[UVM]), version, title,
-        tuple(gpus), tuple(others), problem, note, passed + len(twins),
+        tuple(_numbered(world, gpus, list(passed), sorted(hosts), visible)), tuple(others),
+        problem, note,
     )  # fmt: skip
 
 
-def numbers(world: World) -> list[int]:
+def _numbered(
+    world: World, gpus: Sequence[Gpu], passed: Sequence[str], hosts: Sequence[str],
+    visible: Sequence[VisibleList],
+) -> list[Gpu]:  # fmt: skip
+    """Every GPU with its number, as `drivers.nv.nvk.cards` counts when it opens them.
+
+    One that cannot be read is taken to open. `hosts` are the addresses of all GPUs of the machine,
+    those too whose files a container does not have.
+    """
+    by_uuid = wants_uuids(visible)
+
+    def uuids(of: Sequence[str]) -> list[str]:
+        return [uuid_of(world, address) if by_uuid else "" for address in of]
+
+    mine = {hosts[place] for place in given(uuids(hosts), visible)}
+    open_now = {gpu.address.lower() for gpu in gpus if gpu.node.ok}
+    there = sorted(mine & (open_now | {address.lower() for address in passed}))
+    places, why = shown(uuids(there), visible)
+    numbers = {there[place]: number for number, place in enumerate(places)}
+    made = []
+    for gpu in sorted(gpus, key=lambda one: one.address.lower()):
+        at = gpu.address.lower()
+        reason = why if at in mine else f"{CONTAINER} does not list it"
+        hides = gpu.node.ok and at not in numbers
+        made.append(replace(gpu, number=numbers.get(at), hidden=_HIDDEN + reason if hides else ""))
+    return made
+
+
+def numbers(world: World, environ: Mapping[str, str]) -> list[int]:
     """Numbers of `NV:N` that this user may open."""
-    found = look(world)
-    return [found.index(gpu) for gpu in found.gpus if found.ready and gpu.node.ok]
+    found = look(world, visible_lists(environ, "NV"))
+    return sorted(gpu.number for gpu in found.gpus if found.ready and gpu.number is not None)
 
 
 def _passed(address: str, error: DeviceError) -> Unmanaged:
@@ -205,12 +235,11 @@ def _passed(address: str, error: DeviceError) -> Unmanaged:
 
 
 def _apart(gpus: list[Gpu]) -> tuple[list[Gpu], list[Unmanaged]]:
-    """GPUs by their minors, and those that share a minor: its node leads to one of them."""
+    """GPUs with a minor of their own, and those that share one: its node leads to one of them."""
     count = Counter(gpu.minor for gpu in gpus)
     twins = [
         _passed(gpu.address, MalformedInput(f"GPUs share minor {gpu.minor}", hint="see dmesg"))
         for gpu in gpus
         if count[gpu.minor] > 1
     ]
-    alone = [gpu for gpu in gpus if count[gpu.minor] == 1]
-    return sorted(alone, key=lambda gpu: gpu.minor), twins
+    return [gpu for gpu in gpus if count[gpu.minor] == 1], twins
