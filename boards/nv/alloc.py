@@ -25,7 +25,8 @@ from boards.nv.channel import (
 )
 from boards.nv.hardware import NvGpu, NvHardware
 from boards.nv.memory import Memory
-from boards.nv.objects import Object
+from boards.nv.modes import ConfidentialCompute
+from boards.nv.objects import Client, Object
 from boards.nv.space import HOPPER_VA_BITS, VA_BITS, GpuSpace
 from boards.nv.status import RmError
 from boards.nv.tree import Debugger, Device, Subdevice, Usermode, VirtualRange
@@ -64,6 +65,10 @@ def _subdevice(hardware: NvHardware, parent: Object, args: SimpleNamespace) -> O
     if args.subDeviceId:
         raise RmError(status.INVALID_ARGUMENT, f"no subdevice {args.subDeviceId}")
     return Subdevice()
+
+
+def _confidential(hardware: NvHardware, parent: Object, args: SimpleNamespace) -> Object:
+    return ConfidentialCompute()
 
 
 def _usermode(hardware: NvHardware, parent: Object, args: SimpleNamespace) -> Object:
@@ -202,3 +207,4 @@ def rules(gpu_classes: c.NvChip) -> Mapping[int, ClassRule]:
 
 
 DEVICE_RULE = ClassRule((), "NV0080_ALLOC", False, _device)
+CONFIDENTIAL_RULE = ClassRule((Client,), "CONFIDENTIAL_ALLOC", False, _confidential)

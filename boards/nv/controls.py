@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
 
-from boards.nv import channel_controls, gpu_info, gpu_sensors
+from boards.nv import channel_controls, gpu_info, gpu_sensors, modes
 from boards.nv.channel import Channel, ChannelGroup
 from boards.nv.hardware import NvHardware
 from boards.nv.objects import Client, Object
@@ -24,6 +24,7 @@ class ControlRule:
 
     target: type[Object]
     record: str
+    """"" for none."""
     run: Run
 
 
@@ -41,6 +42,9 @@ CONTROLS: Mapping[int, ControlRule] = {
     0x800280: ControlRule(Device, "NUM_SUBDEVICES", gpu_info.subdevices),
     0x800292: ControlRule(Device, "CLASSLIST_V2", gpu_info.class_list_v2),
     0x20800110: ControlRule(Subdevice, "NAME_STRING", gpu_info.name_string),
+    0x20800131: ControlRule(Subdevice, "COMPUTE_MODE_RULES", modes.rules),
+    0x20800145: ControlRule(Subdevice, "", modes.acquire),
+    0x20800146: ControlRule(Subdevice, "", modes.release),
     0x2080014A: ControlRule(Subdevice, "GID_INFO", gpu_info.gid_info),
     0x20800170: ControlRule(Subdevice, "ENGINES_V2", gpu_info.engines),
     0x20801201: ControlRule(Subdevice, "GR_INFO", gpu_info.graphics_info),
@@ -61,6 +65,7 @@ CONTROLS: Mapping[int, ControlRule] = {
     0x906F0106: ControlRule(Channel, "CHANNEL_MMU_FAULT", channel_controls.mmu_fault),
     0x83DE030C: ControlRule(Debugger, "SM_ERROR_STATES", channel_controls.sm_errors),
     0x83DE0310: ControlRule(Debugger, "CLEAR_SM_ERRORS", channel_controls.clear_sm_errors),
+    0xCB330101: ControlRule(modes.ConfidentialCompute, "CC_CAPABILITIES", modes.capabilities),
     0x83DE0328: ControlRule(Debugger, "MMU_FAULT_INFO", channel_controls.debugger_faults),
 }
 """By number. src of CLASSLIST_V2: ctrl0080gpu.h 0x800292"""

@@ -32,6 +32,12 @@ class NvOptions:
     """Module option uvm_enable_va_space_mm: a space of UVM is tied to the process's memory."""
     late: bool = False
     """Doorbells start nothing: work runs when the process waits, sleeps or reads the clock."""
+    mig: bool = False
+    """The GPUs are divided into instances."""
+    compute_mode: int = 0
+    """NV2080_CTRL_GPU_COMPUTE_MODE_RULES_*: 2 is Prohibited, 3 is Exclusive_Process."""
+    confidential: bool = False
+    """Confidential computing is on."""
 
 
 class NvGpu:
@@ -48,6 +54,8 @@ class NvGpu:
         self.uuid = bytes((0x47, index)) + bytes(range(1, 15))
         self.channels: dict[int, Queued] = {}
         """By work submit token."""
+        self.reserved_by = 0
+        """The client that has its compute mode's reservation."""
         self.lost = False
         """It has fallen off the bus."""
         self.executor: Executor = NoExecutor()

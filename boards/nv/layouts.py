@@ -81,6 +81,10 @@ _COMMON: Mapping[str, str] = {
     "CLASSLIST_V2": "numClasses:I classList:200I",
     "NUM_SUBDEVICES": "numSubDevices:I",
     "PERF_BOOST": "flags:I duration:I",
+    "COMPUTE_MODE_RULES": "rules:I",
+    "CONFIDENTIAL_ALLOC": "hClient:I",
+    "CC_CAPABILITIES": "cpuCapability:B gpusCapability:B environment:B ccFeature:B devToolsMode:B"
+                       " multiGpuMode:B",
     "GID_INFO": "index:I flags:I length:I data:256s",
     "GR_INFO": "grInfoListSize:I grInfoList:Q routeFlags:I route:Q",
     "ENGINES_V2": "engineCount:I engineList:84I",
@@ -146,6 +150,7 @@ _535: Mapping[str, str] = {
     "CLASSLIST_V2": "numClasses:I classList:160I",
     "FB_INFO_V2": "fbInfoListSize:I fbInfoList:108I",
     "ENGINES_V2": "engineCount:I engineList:62I",
+    "CC_CAPABILITIES": "cpuCapability:B gpusCapability:B environment:B ccFeature:B devToolsMode:B",
     "CE_ALL_CAPS": "capsTbl:64s present:I",
     "UTIL_SAMPLES_V2": "type:B bufSize:I count:I tracker:I samples:33984s",
     "UVM_MAP_EXTERNAL_ALLOCATION": _MAP_EXTERNAL.format(32 * 36),

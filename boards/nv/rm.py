@@ -11,11 +11,12 @@ from types import SimpleNamespace
 
 from boards.nv import chip as c
 from boards.nv import status
-from boards.nv.alloc import DEVICE_RULE, ClassRule, gpu_of, rules
+from boards.nv.alloc import CONFIDENTIAL_RULE, DEVICE_RULE, ClassRule, gpu_of, rules
 from boards.nv.alloc_memory import user_memory
 from boards.nv.controls import CONTROLS
 from boards.nv.hardware import NvHardware
 from boards.nv.memory import Memory
+from boards.nv.modes import ConfidentialCompute
 from boards.nv.objects import Client, Object, client_handle
 from boards.nv.open_files import MmapContext, NvFile
 from boards.nv.space import PAGE_BYTES, GpuMapping
@@ -76,6 +77,8 @@ class Rm:
                 raise RmError(status.INVALID_OBJECT_PARENT, "a device is under its client")
             return DEVICE_RULE
         if isinstance(parent, Client):
+            if number == c.NV_CONFIDENTIAL_COMPUTE:
+                return CONFIDENTIAL_RULE
             raise RmError(status.INVALID_OBJECT_PARENT, f"class {number:#x} under a client")
         rule = rules(gpu_of(parent).chip).get(number)
         if rule is None:
@@ -134,10 +137,16 @@ class Rm:
         if not isinstance(target, rule.target):
             why = f"control {args.cmd:#x} of a {type(target).__name__}"
             raise RmError(status.NOT_SUPPORTED, why)
-        if not isinstance(target, Client) and gpu_of(target).lost:
+        below = not isinstance(target, Client | ConfidentialCompute)
+        if below and gpu_of(target).lost:
             raise RmError(status.GPU_IS_LOST, "the GPU has fallen off the bus")
         if bool(args.params) != bool(args.paramsSize):
             raise RmError(status.INVALID_ARGUMENT, "parameters without a size, or a size alone")
+        if not rule.record:
+            if args.paramsSize:
+                raise RmError(status.INVALID_ARGUMENT, f"control {args.cmd:#x} takes nothing")
+            rule.run(self._hardware, target, SimpleNamespace())
+            return
         user = UserRecord(self._hardware.records[rule.record], args.params, args.paramsSize)
         rule.run(self._hardware, target, user.values)
         user.store()

@@ -17,7 +17,12 @@ class Device(Object):
 
 
 class Subdevice(Object):
-    """NV20_SUBDEVICE_0."""
+    """NV20_SUBDEVICE_0. The reservation that its client has of the GPU goes with it."""
+
+    def freed(self) -> None:
+        gpu = self.ancestor(Device).gpu
+        if gpu.reserved_by == self.client.handle:
+            gpu.reserved_by = 0
 
 
 class Usermode(Object):

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from drivers.base.ioctl import Ioctl, Struct
-from drivers.nv.nvk import abi, allocations, controls, escapes, sensors, uvm
+from drivers.nv.nvk import abi, allocations, controls, escapes, modes, sensors, uvm
 from drivers.nv.nvk.abi import Abi
 from drivers.nv.nvk.controls import Control
 from drivers.nv.nvk.status import NvStatus
@@ -30,7 +30,8 @@ HEADERS = (
     "nv_escape.h", "nv-unix-nvos-params-wrappers.h", "alloc/alloc_channel.h", "class/cl0080.h",
     "class/cl2080.h", "class/clc661.h", "class/cl83de.h", "class/clb0b5sw.h",
     "class/cl0041.h", "class/cl003e.h", "class/cl0040.h", "class/cl0071.h", "class/cl90f1.h",
-    "class/cl9067.h", "class/cla06c.h", "ctrl/ctrl0000/ctrl0000gpu.h",
+    "class/cl9067.h", "class/cla06c.h", "class/clcb33.h", "ctrl/ctrlcb33.h",
+    "ctrl/ctrl0000/ctrl0000gpu.h",
     "ctrl/ctrl0080/ctrl0080gpu.h", "ctrl/ctrl2080/ctrl2080gpu.h",
     "ctrl/ctrl2080/ctrl2080perf.h", "ctrl/ctrl2080/ctrl2080thermal.h",
     "ctrl/ctrl2080/ctrl2080gr.h", "ctrl/ctrl2080/ctrl2080fb.h", "ctrl/ctrla06c.h",
@@ -75,6 +76,10 @@ STRUCTS: dict[str, str] = {
     "ChannelMmuFault": "NV906F_CTRL_GET_MMU_FAULT_INFO_PARAMS",
     "SmErrorStates": "NV83DE_CTRL_DEBUG_READ_ALL_SM_ERROR_STATES_PARAMS",
     "CurrentPstate": "NV2080_CTRL_PERF_GET_CURRENT_PSTATE_PARAMS",
+    "ComputeModeRules": "NV2080_CTRL_GPU_QUERY_COMPUTE_MODE_RULES_PARAMS",
+    "CcCapabilities": "NV_CONF_COMPUTE_CTRL_CMD_SYSTEM_GET_CAPABILITIES_PARAMS",
+    "ConfidentialAlloc": "NV_CONFIDENTIAL_COMPUTE_ALLOC_PARAMS",
+    "PerfBoost": "NV2080_CTRL_PERF_BOOST_PARAMS",
     "ThermalSystem": "NV2080_CTRL_THERMAL_SYSTEM_EXECUTE_V2_PARAMS",
     "UtilSamples": "NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS",
 }  # fmt: skip
@@ -145,6 +150,7 @@ def structs_of(table: Abi) -> list[type[Struct]]:
         "Schedule": table.schedule.args, "FbGetInfo": table.fb_get_info.args,
         "Engines": table.get_engines.args, "UvmFree": table.uvm_free.args,
         "UnregisterChannel": table.unregister_channel.args,
+        "CcCapabilities": table.cc_capabilities.args,
     }  # fmt: skip
     later = {"CurrentPstate"} if table.since < sensors.PSTATE_SINCE else set()
     plain = [
@@ -187,6 +193,8 @@ def numbers() -> dict[str, int]:
         "NVOS32_ATTR_COHERENCY_CACHED": allocations.Attr.COHERENCY_CACHED >> 29,
         "NVOS32_ATTR_PAGE_SIZE_HUGE": allocations.Attr.PAGE_SIZE_HUGE >> 23,
         "NVOS32_ATTR2_GPU_CACHEABLE_NO": allocations.Attr2.GPU_CACHEABLE_NO >> 2,
+        "UVM_INIT_FLAGS_DISABLE_HMM": uvm.DISABLE_HMM,
+        "NV2080_CTRL_GPU_COMPUTE_MODE_RULES_COMPUTE_PROHIBITED": modes.PROHIBITED,
     }.items():  # fmt: skip
         found[name] = int(value)
     return found
@@ -196,6 +204,8 @@ def expectations(version: str) -> dict[str, int]:
     """C expression -> the number our declarations say it has in a release."""
     found: dict[str, int] = {}
     since = abi.abi_of(version).since
+    if since > abi.ABI_535.since:
+        found["NV_CONF_COMPUTE_SYSTEM_MULTI_GPU_MODE_PROTECTED_PCIE"] = modes.PROTECTED_PCIE
     if since >= sensors.THERMAL_SINCE:
         found |= layout(sensors.ThermalSystem) | {
             sensors.EXECUTE.name: sensors.EXECUTE.cmd,

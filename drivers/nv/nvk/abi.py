@@ -35,6 +35,7 @@ class Abi:
     schedule: Control = controls.SCHEDULE
     fb_get_info: Control = controls.FB_GET_INFO
     get_engines: Control = controls.GET_ENGINES
+    cc_capabilities: Control = controls.GET_CC_CAPABILITIES
     map_external: UvmIoctl = uvm.MAP_EXTERNAL_ALLOCATION
     uvm_free: UvmIoctl = uvm.FREE
     unregister_channel: UvmIoctl = uvm.UNREGISTER_CHANNEL
@@ -44,6 +45,7 @@ ABI_535: Final = Abi(since=535)
 ABI_550: Final = replace(
     ABI_535, since=550, memory=allocations.MemoryAlloc550, fb_get_info=controls.FB_GET_INFO_550,
     get_engines=controls.GET_ENGINES_550, map_external=uvm.MAP_EXTERNAL_ALLOCATION_550,
+    cc_capabilities=controls.GET_CC_CAPABILITIES_550,
 )  # fmt: skip
 ABI_570: Final = replace(
     ABI_550, since=570, channel=allocations.ChannelAlloc570, fb_get_info=controls.FB_GET_INFO_570,

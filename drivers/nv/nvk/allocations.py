@@ -27,6 +27,7 @@ class RmClass(IntEnum):
     FERMI_CONTEXT_SHARE_A = 0x9067
     KEPLER_CHANNEL_GROUP_A = 0xA06C
     GT200_DEBUGGER = 0x83DE
+    NV_CONFIDENTIAL_COMPUTE = 0xCB33
 
 
 class AllocFlag(IntFlag):
@@ -238,6 +239,12 @@ class UsermodeAlloc(Struct, size=2):
 
     b_bar1_mapping: int = u8()
     b_priv: int = u8()
+
+
+class ConfidentialAlloc(Struct, size=4):
+    """NV_CONFIDENTIAL_COMPUTE_ALLOC_PARAMS."""
+
+    h_client: int = u32()
 
 
 class DebuggerAlloc(Struct, size=12):

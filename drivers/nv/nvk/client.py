@@ -15,7 +15,7 @@ from drivers.base.errors import MalformedInput, UseAfterFree, during
 from drivers.base.ioctl import Struct
 from drivers.nv.nvk.abi import Abi
 from drivers.nv.nvk.allocations import RmClass
-from drivers.nv.nvk.controls import Control
+from drivers.nv.nvk.controls import Control, PlainControl
 from drivers.nv.nvk.escapes import (
     RM_ALLOC,
     RM_ALLOC_MEMORY,
@@ -134,6 +134,15 @@ class RmClient:
             check_status(call.status, f"object {handle:#x}")
             args.raw[:] = self._arena.read(0, args.SIZE)
         return args
+
+    def plain_control(self, handle: int, control: PlainControl) -> int:
+        """The status of a control that takes nothing. Raises: what ioctl(2) says."""
+        self.check_process()
+        with during(control.name):
+            call = RmControl(h_client=self.handle, h_object=handle, cmd=control.cmd)
+            RM_CONTROL(self.world, self.ctl_fd, call)
+            status: int = call.status
+        return status
 
     def with_list(self, words: Sequence[int], call: ListCall) -> list[int]:
         """Run a control whose params point at a list of 32-bit words; the list afterwards."""

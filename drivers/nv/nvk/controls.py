@@ -186,6 +186,40 @@ class CurrentPstate(Struct, size=4):
     curr_pstate: int = u32()
 
 
+class ComputeModeRules(Struct, size=4):
+    """NV2080_CTRL_GPU_QUERY_COMPUTE_MODE_RULES_PARAMS."""
+
+    rules: int = u32()
+
+
+class PerfBoost(Struct, size=8):
+    """NV2080_CTRL_PERF_BOOST_PARAMS."""
+
+    flags: int = u32()
+    duration: int = u32()
+
+
+class CcCapabilities(Struct, size=5):
+    """NV_CONF_COMPUTE_CTRL_CMD_SYSTEM_GET_CAPABILITIES_PARAMS in 535."""
+
+    cpu_capability: int = u8()
+    gpus_capability: int = u8()
+    environment: int = u8()
+    cc_feature: int = u8()
+    dev_tools_mode: int = u8()
+
+
+class CcCapabilities550(Struct, size=6):
+    """The same since 550."""
+
+    cpu_capability: int = u8()
+    gpus_capability: int = u8()
+    environment: int = u8()
+    cc_feature: int = u8()
+    dev_tools_mode: int = u8()
+    multi_gpu_mode: int = u8()
+
+
 @dataclass(frozen=True, slots=True)
 class Control:
     """One control: NVIDIA's name of its number, and what it takes."""
@@ -217,3 +251,28 @@ READ_SM_ERROR_STATES = Control(
     "NV83DE_CTRL_CMD_DEBUG_READ_ALL_SM_ERROR_STATES", 0x83DE030C, SmErrorStates
 )
 GET_CURRENT_PSTATE = Control("NV2080_CTRL_CMD_PERF_GET_CURRENT_PSTATE", 0x20802068, CurrentPstate)
+PERF_BOOST = Control("NV2080_CTRL_CMD_PERF_BOOST", 0x2080200A, PerfBoost)
+QUERY_COMPUTE_MODE_RULES = Control(
+    "NV2080_CTRL_CMD_GPU_QUERY_COMPUTE_MODE_RULES", 0x20800131, ComputeModeRules
+)
+GET_CC_CAPABILITIES = Control(
+    "NV_CONF_COMPUTE_CTRL_CMD_SYSTEM_GET_CAPABILITIES", 0xCB330101, CcCapabilities
+)
+GET_CC_CAPABILITIES_550 = Control(
+    "NV_CONF_COMPUTE_CTRL_CMD_SYSTEM_GET_CAPABILITIES", 0xCB330101, CcCapabilities550
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainControl:
+    """A control that takes nothing."""
+
+    name: str
+    cmd: int
+
+
+ACQUIRE_COMPUTE_MODE_RESERVATION = PlainControl(
+    "subdeviceCtrlCmdGpuAcquireComputeModeReservation", 0x20800145
+)
+"""By the function behind it: the headers have no name for it.
+# src: src/nvidia/generated/g_subdevice_nvoc.c, methodId 0x20800145: 535.43.28 to 595.45.04"""

@@ -20,7 +20,7 @@ from drivers.gpu.iface import GpuClock, GpuIface, Memory, Use
 from drivers.gpu.incident import Incident
 from drivers.nv.nvk.abi import abi_of, query_version
 from drivers.nv.nvk.allocations import DeviceAlloc, RmClass, SubdeviceAlloc, VaSpaceFlag
-from drivers.nv.nvk.cards import node_of, open_card, open_minor
+from drivers.nv.nvk.cards import address_of, node_of, open_card, open_minor
 from drivers.nv.nvk.channel import Channel, Plan
 from drivers.nv.nvk.client import ARENA_BYTES, RmClient
 from drivers.nv.nvk.clock import NvClock
@@ -36,6 +36,7 @@ from drivers.nv.nvk.escapes import (
 from drivers.nv.nvk.facts import read_classes, read_copy_engine, read_facts, read_uuid
 from drivers.nv.nvk.faults import Faults
 from drivers.nv.nvk.memory import CTL_PATH, NvMemory, allocate, map_host, unmap_host, wrap
+from drivers.nv.nvk.modes import check_plain, reserve
 from drivers.nv.nvk.uvm_space import open_uvm
 
 USERMODE_BYTES: Final = 0x10000
@@ -81,7 +82,7 @@ class NvkIface:
         """Everything up to the doorbell, in order; a failure undoes what was done."""
         with Undo() as undo:
             undo.add(self.close)
-            self._open_device()
+            self._open_device(compute=True)
             self._open_space()
             self._open_doorbell()
             self.clock = NvClock(self.world, self.doorbell_page)
@@ -90,9 +91,9 @@ class NvkIface:
         """Only what controls need; a failure undoes what was done."""
         with Undo() as undo:
             undo.add(self.close)
-            self._open_device()
+            self._open_device(compute=False)
 
-    def _open_device(self) -> None:
+    def _open_device(self, *, compute: bool) -> None:
         """Through the node that is open: the last close of it takes the GPU down."""
         client = self.client
         REGISTER_FD(self.world, client.device_fd, RegisterFd(ctl_fd=client.ctl_fd))
@@ -101,7 +102,11 @@ class NvkIface:
         self.device = client.alloc("the device", client.handle, RmClass.NV01_DEVICE_0, args)
         part = SubdeviceAlloc(sub_device_id=0)
         self.subdevice = client.alloc("the subdevice", self.device, RmClass.NV20_SUBDEVICE_0, part)
+        if compute:
+            reserve(client, self.subdevice, address_of(self.card))
         self.generation = read_classes(client, self.device)
+        if compute:
+            check_plain(client, self.generation, address_of(self.card))
         self.facts = read_facts(client, self.subdevice)
         self.copy_engine = read_copy_engine(client, self.subdevice)
         self._faults = Faults(self.facts.sms)

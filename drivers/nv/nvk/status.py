@@ -54,6 +54,7 @@ class NvStatus(IntEnum):
     PAGE_TABLE_NOT_AVAIL = 0x5D
     RC_ERROR = 0x60
     RESET_REQUIRED = 0x62
+    STATE_IN_USE = 0x63
     TIMEOUT = 0x65
     UVM_ADDRESS_IN_USE = 0x68
     GENERIC = 0xFFFF
@@ -103,7 +104,7 @@ def _error(status: int, text: str, nbytes: int) -> DeviceError:
         return Unsupported(text, hint="Compare the driver's version with docs/nv.md")
     if status == NvStatus.INSUFFICIENT_PERMISSIONS:
         return Denied(text, hint="Run as a user who may open /dev/nvidia*")
-    if status in (NvStatus.IN_USE, NvStatus.BUSY_RETRY):
+    if status in (NvStatus.IN_USE, NvStatus.BUSY_RETRY, NvStatus.STATE_IN_USE):
         return Busy(text, hint="Try again; another program may hold the GPU")
     if status in _NO_ROOM:
         return Busy(text, hint="Close other programs that use the GPU: its channels are used up")

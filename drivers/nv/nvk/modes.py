@@ -1,0 +1,79 @@
+"""Modes of a GPU that an administrator sets: MIG, compute mode, confidential computing.
+
+RM lets any client make a channel in every compute mode: libcuda asks for the reservation of the GPU
+first, and so does this driver. RM gives it up when the subdevice that took it is freed.
+# src: src/nvidia/src/kernel/gpu/subdevice/subdevice_ctrl_gpu_kernel.c
+# src: subdeviceCtrlCmdGpuAcquireComputeModeReservation_IMPL(), subdevice.c subdeviceDestruct(): the
+# src: same in 535.43.28 and 595.45.04; the flags of g_subdevice_nvoc.c: no root from 535 to 595
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from drivers.base.errors import Busy, Denied, DeviceError, Unsupported
+from drivers.nv.nvk.allocations import ConfidentialAlloc, RmClass
+from drivers.nv.nvk.client import RmClient
+from drivers.nv.nvk.controls import (
+    ACQUIRE_COMPUTE_MODE_RESERVATION,
+    QUERY_COMPUTE_MODE_RULES,
+    ComputeModeRules,
+)
+from drivers.nv.nvk.status import NvStatus, check_status
+from queues.nv.generations import GH100, Generation
+
+PROHIBITED: Final = 2
+"""NV2080_CTRL_GPU_COMPUTE_MODE_RULES_COMPUTE_PROHIBITED. Those that are not 0 are exclusive."""
+PROTECTED_PCIE: Final = 1
+"""NV_CONF_COMPUTE_SYSTEM_MULTI_GPU_MODEPROTECTED_PCIE: as confidential computing, for channels.
+# src: src/nvidia/src/kernel/rmapi/nv_gpu_ops.c nvGpuOpsQueryGpuConfidentialComputeCaps()"""
+
+
+def reserve(client: RmClient, subdevice: int, address: str) -> None:
+    """Take the GPU, as its compute mode allows, before the first object that computes.
+
+    Raises: Unsupported for MIG, Denied and Busy for compute modes, and what RM refuses.
+    """
+    control = ACQUIRE_COMPUTE_MODE_RESERVATION
+    status = client.plain_control(subdevice, control)
+    if status == NvStatus.NOT_SUPPORTED:
+        raise Unsupported(
+            f"the GPU at {address} is divided (MIG), and this driver opens no MIG instances",
+            hint=f"As root: nvidia-smi -i {address} -mig 0; or use CUDA=1, which opens instances",
+        )
+    if status == NvStatus.STATE_IN_USE:
+        raise _refused(client, subdevice, address)
+    check_status(status, f"{control.name}: the GPU at {address}")
+
+
+def _refused(client: RmClient, subdevice: int, address: str) -> DeviceError:
+    rules = client.control(subdevice, QUERY_COMPUTE_MODE_RULES, ComputeModeRules()).rules
+    default = f"as root: nvidia-smi -i {address} -c DEFAULT"
+    if rules == PROHIBITED:
+        text = f"the GPU at {address} is in compute mode Prohibited: no program may compute on it"
+        return Denied(text, hint=f"Use another GPU; or {default}")
+    return Busy(
+        f"the GPU at {address} is in an exclusive compute mode, and is in use",
+        hint=f"Close the other program, which python -m drivers.nv.smi names; or {default}",
+    )
+
+
+def check_plain(client: RmClient, generation: Generation, address: str) -> None:
+    """Raises: Unsupported where channels have to be encrypted, which GPUs can do from Hopper on."""
+    if generation.compute < GH100.compute:
+        return
+    args = ConfidentialAlloc(h_client=client.handle)
+    what = "the modes of confidential computing"
+    handle = client.alloc(what, client.handle, RmClass.NV_CONFIDENTIAL_COMPUTE, args)
+    try:
+        control = client.abi.cc_capabilities
+        found: Any = client.control(handle, control, control.args())
+    finally:
+        client.free(handle, client.handle)
+    pcie = getattr(found, "multi_gpu_mode", 0) == PROTECTED_PCIE
+    if found.cc_feature or pcie:
+        raise Unsupported(
+            f"confidential computing is on: the GPU at {address} takes encrypted work alone, which "
+            "this driver does not send",
+            hint="Use CUDA=1, or have it turned off (nvidia-smi conf-compute shows its state)",
+        )
