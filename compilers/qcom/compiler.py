@@ -10,6 +10,7 @@ from compilers import binary
 from compilers.qcom.allocate import Allocation
 from compilers.qcom.assemble import Assembler
 from compilers.qcom.fit import Fitter
+from compilers.qcom.isa.bits import refused
 from compilers.qcom.isa.build import link
 from compilers.qcom.isa.encode import encode_all
 from compilers.qcom.legalize import scheduled
@@ -91,6 +92,9 @@ def _record(
 ) -> AdrenoCode:
     literals = len(made.literals)
     end = start + -(-literals // _WORDS)
+    constlen = end + -end % _CONST_ALIGN
+    if constlen > target.constants:
+        raise refused(f"{constlen} vec4 of constants, the chip has {target.constants}")
     registers, branches = -(-made.words // _WORDS), _depth(code.items)
     lane = any(one.srcs and one.srcs[0].kind == "r" for one in code.items)
     return AdrenoCode(
@@ -100,7 +104,7 @@ def _record(
         half_registers=0,
         branch_stack=branches,
         wave_lanes=target.wave_lanes(registers, code.block, code.shared_bytes, branches),
-        constlen=end + -end % _CONST_ALIGN,
+        constlen=constlen,
         param_vec4=0,
         literal_vec4=start,
         literal_words=literals,

@@ -16,6 +16,7 @@ from typing import Final, Self
 
 from drivers.base.contracts import Binary
 from drivers.base.errors import MalformedInput
+from queues.qcom.chips import MAX_CONSTLEN as MAX_CONSTLEN
 from queues.qcom.registers import GEN6
 from queues.qcom.textures import MOST_TEXTURES, Texture
 
@@ -29,8 +30,6 @@ OPENCL: Final = "opencl"
 """Feature of kernels: Qualcomm's OpenCL compiler makes their code."""
 MAX_FULL: Final = 48
 """Registers of a lane in vec4, r0 ... r47; r48 and more are shared or special."""
-MAX_CONSTLEN: Final = 512
-"""vec4 of the constant file. # src: Mesa 25.0.7, freedreno_devices.py, compute_constlen_quirk"""
 WAVES: Final = (64, 128)
 NO_BASE: Final = 0xFFFF_FFFF
 MOST_SLOTS: Final = 0xFFFF_FFFF
