@@ -33,7 +33,11 @@ from boards.nv.tree import Debugger, Device, Subdevice, Usermode, VirtualRange
 
 Make = Callable[[NvHardware, Object, SimpleNamespace], Object]
 _EXTERNALLY_OWNED, _PAGE_FAULTING = 1 << 3, 1 << 6
+_BIG_PAGES = (0, 64 << 10, 128 << 10)
 _CHANNELS = 512
+_PHYSICAL, _SPECIFIED, _PREFER_LOWER_SINCE = 3, 2, 595
+"""src: nvos.h: bits of NVOS04_FLAGS_CHANNEL_TYPE, of which 0 is PHYSICAL;
+NV_CTXSHARE_ALLOCATION_FLAGS_SUBCONTEXT_*"""
 _MOST_ENTRIES = 1 << 20
 
 
@@ -55,7 +59,9 @@ def gpu_of(thing: Object) -> NvGpu:
 def _device(hardware: NvHardware, parent: Object, args: SimpleNamespace) -> Object:
     index = args.deviceId if args is not None else 0
     if index >= len(hardware.gpus):
-        raise RmError(status.INVALID_ARGUMENT, f"no device {index}")
+        raise RmError(status.INVALID_CLASS, f"no device {index}")
+    if any(isinstance(one, Device) and one.gpu.index == index for one in parent.children.values()):
+        raise RmError(status.INSUFFICIENT_RESOURCES, f"the client has device {index}")
     if hardware.gpus[index].lost:
         raise RmError(status.GPU_IS_LOST, f"device {index} has fallen off the bus")
     return Device(hardware.gpus[index])
@@ -63,7 +69,9 @@ def _device(hardware: NvHardware, parent: Object, args: SimpleNamespace) -> Obje
 
 def _subdevice(hardware: NvHardware, parent: Object, args: SimpleNamespace) -> Object:
     if args.subDeviceId:
-        raise RmError(status.INVALID_ARGUMENT, f"no subdevice {args.subDeviceId}")
+        raise RmError(status.INVALID_CLASS, f"no subdevice {args.subDeviceId}")
+    if any(isinstance(one, Subdevice) for one in parent.children.values()):
+        raise RmError(status.INSUFFICIENT_RESOURCES, "the device has its subdevice")
     return Subdevice()
 
 
@@ -91,6 +99,10 @@ def _vaspace(hardware: NvHardware, parent: Object, args: SimpleNamespace) -> Obj
         raise RmError(status.INVALID_ARGUMENT, why)
     external = bool(args.flags & _EXTERNALLY_OWNED)
     faulting = bool(args.flags & _PAGE_FAULTING)
+    if faulting and not external:
+        raise RmError(status.INVALID_ARGUMENT, "page faults in a space that RM owns")
+    if args.bigPageSize not in _BIG_PAGES:
+        raise RmError(status.INVALID_ARGUMENT, f"big pages of {args.bigPageSize:#x} bytes")
     return VaSpace(gpu, GpuSpace(_bits(gpu)), external=external, faulting=faulting)
 
 
@@ -106,7 +118,19 @@ def _group(hardware: NvHardware, parent: Object, args: SimpleNamespace) -> Objec
 
 
 def _share(hardware: NvHardware, parent: Object, args: SimpleNamespace) -> Object:
-    return ContextShare(parent.client.get(args.hVASpace, VaSpace, status.INVALID_OBJECT))
+    """src: kernel_ctxshare.c kctxshareInitCommon_IMPL()"""
+    vaspace = parent.client.get(args.hVASpace, VaSpace, status.INVALID_OBJECT)
+    _check_page_directory(vaspace)
+    newest = hardware.options.driver >= _PREFER_LOWER_SINCE
+    if args.flags > _SPECIFIED + newest:
+        raise RmError(status.INVALID_ARGUMENT, f"flags {args.flags:#x} of a context share")
+    return ContextShare(vaspace)
+
+
+def _check_page_directory(vaspace: VaSpace) -> None:
+    if vaspace.external and not vaspace.in_uvm:
+        why = "the space has no page directory: UVM_REGISTER_GPU_VASPACE comes before"
+        raise RmError(status.INVALID_STATE, why)
 
 
 def _channel(hardware: NvHardware, parent: Object, args: SimpleNamespace) -> Object:
@@ -114,21 +138,22 @@ def _channel(hardware: NvHardware, parent: Object, args: SimpleNamespace) -> Obj
     group = parent if isinstance(parent, ChannelGroup) else None
     if group is None:
         raise RmError(status.NOT_SUPPORTED, "a channel without a group is not modelled")
+    _check_channel(hardware, group, args)
     if args.hContextShare:
         share = client.get(args.hContextShare, ContextShare, status.INVALID_OBJECT_HANDLE)
         if share.parent is not group:
             raise RmError(status.INVALID_OBJECT_PARENT, "the context share is of another group")
         vaspace = share.vaspace
-    elif args.hVASpace:
-        vaspace = client.get(args.hVASpace, VaSpace, status.INVALID_OBJECT_HANDLE)
     elif group.vaspace is not None:
         vaspace = group.vaspace
     else:
         raise RmError(status.INVALID_ARGUMENT, "neither a context share nor an address space")
+    _check_page_directory(vaspace)
     number = next((n for n in range(_CHANNELS) if _token_free(gpu, group, n)), None)
     if number is None:
         raise RmError(status.INSUFFICIENT_RESOURCES, "every channel is taken")
     channel = Channel(hardware, group, vaspace, number)
+    channel.shared = bool(args.hContextShare)
     _ring(channel, args)
     _userd(channel, args, client.objects)
     if args.hObjectError:
@@ -136,6 +161,21 @@ def _channel(hardware: NvHardware, parent: Object, args: SimpleNamespace) -> Obj
         channel.notifier.hold()
     gpu.channels[channel.token] = channel
     return channel
+
+
+def _check_channel(hardware: NvHardware, group: ChannelGroup, args: SimpleNamespace) -> None:
+    """src: kernel_channel.c kchannelConstruct_IMPL(): 535 to 595"""
+    if args.flags & _PHYSICAL:
+        raise RmError(status.NOT_SUPPORTED, f"flags {args.flags:#x}: not a physical channel")
+    if args.hVASpace:
+        raise RmError(status.INVALID_ARGUMENT, "a channel of a group has the group's space")
+    if hardware.options.mig:
+        raise RmError(status.INVALID_STATE, "MIG is on, and the client has no instance")
+    if any(one.shared != bool(args.hContextShare) for one in group.members()):
+        raise RmError(status.INVALID_ARGUMENT, "context shares for all of a group, or for none")
+    apart = group.gpu.chip.compute > c.TURING_COMPUTE_A
+    if apart and args.engineType not in (0, group.engine):
+        raise RmError(status.INVALID_ARGUMENT, f"engine {args.engineType} is not the group's")
 
 
 def _token_free(gpu: NvGpu, group: ChannelGroup, number: int) -> bool:
@@ -174,10 +214,21 @@ def _compute(hardware: NvHardware, parent: Object, args: SimpleNamespace) -> Obj
 
 
 def _debugger(hardware: NvHardware, parent: Object, args: SimpleNamespace) -> Object:
-    client = hardware.clients.get(args.hAppClient)
-    if client is None or client.owner is not parent.client.owner:
+    """src: kernel_sm_debugger_session.c ksmdbgssnConstruct_IMPL()"""
+    if args.hDebuggerClient_Obsolete:
+        raise RmError(status.INVALID_ARGUMENT, "hDebuggerClient_Obsolete is obsolete")
+    client = hardware.clients.get(args.hAppClient) if args.hAppClient else parent.client
+    if client is None:
         raise RmError(status.INVALID_CLIENT, f"no client {args.hAppClient:#x}")
-    target = client.get(args.hClass3dObject, EngineObject, status.INVALID_OBJECT_HANDLE)
+    if client.owner is not parent.client.owner:
+        raise RmError(status.INSUFFICIENT_PERMISSIONS, "another process's object")
+    target = client.objects.get(args.hClass3dObject)
+    if target is None:
+        raise RmError(status.INVALID_OBJECT_PARENT, f"no object {args.hClass3dObject:#x}")
+    if target.class_number not in (gpu_of(parent).chip.compute, gpu_of(parent).chip.inline):
+        raise RmError(status.INVALID_OBJECT, "no object of the graphics engine")
+    if gpu_of(target) is not gpu_of(parent):
+        raise RmError(status.INVALID_ARGUMENT, "an object of another GPU")
     return Debugger(target.ancestor(Channel).group)
 
 

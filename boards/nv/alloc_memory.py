@@ -21,8 +21,10 @@ from boards.nv.status import RmError
 from boards.nv.tree import Device
 from boards.nv.user import pin
 
-_LOCATION_SHIFT, _LOCATION_PCI, _LOCATION_ANY = 25, 1, 3
-_PHYSICALITY_SHIFT, _CONTIGUOUS = 27, 2
+_LOCATION_SHIFT = 25
+"""NVOS32_ATTR_LOCATION: 0 is video memory."""
+_NO_OWNER = (0, 0xFFFF_FFFF)
+_PHYSICALITY_SHIFT, _NONCONTIGUOUS, _CONTIGUOUS = 27, 1, 2
 _PAGE_SIZE_SHIFT, _PAGE_BIG, _PAGE_HUGE = 23, 2, 3
 _BIG_BYTES, _HUGE_BYTES = 64 << 10, 2 << 20
 _DEFAULT_BYTES = 64 << 10
@@ -37,9 +39,16 @@ def _page_bytes(args: SimpleNamespace) -> int:
 
 
 def _checked(args: SimpleNamespace, *, system: bool) -> int:
-    """Bytes to allocate. Raises: RmError INVALID_ARGUMENT."""
+    """Bytes to allocate. Raises: RmError.
+
+    src: standard_mem.c stdmemValidateParams(), video_mem.c, system_mem.c: 535 to 595
+    """
+    if args.internalflags or args.rangeLo or args.rangeHi:
+        raise RmError(status.INVALID_ARGUMENT, "internalflags, or a range without its flag")
+    if args.owner in _NO_OWNER:
+        raise RmError(status.INVALID_OWNER, f"owner {args.owner:#x}")
     location = args.attr >> _LOCATION_SHIFT & _LOW_BITS
-    if location != _LOCATION_ANY and (location == _LOCATION_PCI) != system:
+    if bool(location) != system:
         raise RmError(status.INVALID_ARGUMENT, f"location {location} of the wrong memory")
     if not args.size:
         raise RmError(status.INVALID_ARGUMENT, "size 0")
@@ -74,6 +83,9 @@ def video_memory(hardware: NvHardware, parent: Object, args: SimpleNamespace) ->
 def system_memory(hardware: NvHardware, parent: Object, args: SimpleNamespace) -> Memory:
     """NV01_MEMORY_SYSTEM. Raises: RmError INVALID_ARGUMENT, NO_MEMORY."""
     nbytes = _checked(args, system=True)
+    apart = args.attr >> _PHYSICALITY_SHIFT & _LOW_BITS == _NONCONTIGUOUS
+    if apart and _page_bytes(args) > PAGE_BYTES:
+        raise RmError(status.NOT_SUPPORTED, "large pages in pieces, of memory of 4 KiB pages")
     whole = args.attr >> _PHYSICALITY_SHIFT & _LOW_BITS == _CONTIGUOUS
     try:
         pieces = hardware.system_memory.take(nbytes, PAGE_BYTES, whole=whole)

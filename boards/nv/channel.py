@@ -89,6 +89,8 @@ class Channel(Object):
         self.token_taken = False
         self.stuck = False
         """What it runs never ends."""
+        self.shared = False
+        """It names a context share."""
         self.stopped = False
         """UVM had RM stop it."""
         self.pbdma = Pbdma(self)

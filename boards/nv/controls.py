@@ -48,6 +48,7 @@ CONTROLS: Mapping[int, ControlRule] = {
     0x2080014A: ControlRule(Subdevice, "GID_INFO", gpu_info.gid_info),
     0x20800170: ControlRule(Subdevice, "ENGINES_V2", gpu_info.engines),
     0x20801201: ControlRule(Subdevice, "GR_INFO", gpu_info.graphics_info),
+    0x2080130E: ControlRule(Subdevice, "FB_FLUSH_GPU_CACHE", gpu_info.flush_cache),
     0x20801303: ControlRule(Subdevice, "FB_INFO_V2", gpu_info.memory_info),
     0x20801701: ControlRule(Subdevice, "ARCH_INFO", gpu_info.architecture),
     0x20801801: ControlRule(Subdevice, "PCI_INFO", gpu_info.pci_info),

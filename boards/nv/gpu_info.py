@@ -80,7 +80,7 @@ def class_list(hardware: NvHardware, target: Object, args: SimpleNamespace) -> N
     classes = target.ancestor(Device).gpu.chip.classes
     if args.classList:
         if args.numClasses < len(classes):
-            raise RmError(status.INVALID_ARGUMENT, f"room for {args.numClasses} classes")
+            raise RmError(status.INVALID_PARAM_STRUCT, f"room for {args.numClasses} classes")
         host.copy_to_user(args.classList, struct.pack(f"<{len(classes)}I", *classes))
     args.numClasses = len(classes)
 
@@ -161,7 +161,7 @@ _MEMORY: Mapping[int, Callable[[NvGpu], int]] = {
 def memory_info(hardware: NvHardware, target: Object, args: SimpleNamespace) -> None:
     """A list of (index, data) in KiB. Raises: RmError NOT_SUPPORTED."""
     gpu = target.ancestor(Device).gpu
-    if args.fbInfoListSize * 2 > len(args.fbInfoList):
+    if not 0 < args.fbInfoListSize * 2 <= len(args.fbInfoList):
         raise RmError(status.INVALID_ARGUMENT, f"a list of {args.fbInfoListSize} values")
     for number in range(args.fbInfoListSize):
         index = args.fbInfoList[2 * number]
@@ -187,3 +187,22 @@ def pci_info(hardware: NvHardware, target: Object, args: SimpleNamespace) -> Non
 def copy_engines(hardware: NvHardware, target: Object, args: SimpleNamespace) -> None:
     """Which copy engines there are; their capability bits are left zero."""
     args.present = (1 << target.ancestor(Device).gpu.chip.copies) - 1
+
+
+_WRITE_BACK, _INVALIDATE, _APERTURE, _APERTURES = 1 << 2, 1 << 3, 3, 3
+_MODE_SHIFT, _FULL_CACHE, _MOST_ADDRESSES = 4, 1, 500
+
+
+def flush_cache(hardware: NvHardware, target: Object, args: SimpleNamespace) -> None:
+    """FB_FLUSH_GPU_CACHE: a board has no L2 that could be stale. Raises: RmError.
+
+    src: kern_mem_sys_ctrl.c subdeviceCtrlCmdFbFlushGpuCache_IMPL(), since 580 kern_mem_sys.c
+    """
+    if not args.flags & (_WRITE_BACK | _INVALIDATE):
+        return
+    if args.flags & _APERTURE >= _APERTURES:
+        raise RmError(status.INVALID_ARGUMENT, f"flags {args.flags:#x}: no such aperture")
+    if args.flags >> _MODE_SHIFT & 1 == _FULL_CACHE:
+        return
+    some = 0 < args.addressArraySize <= _MOST_ADDRESSES and args.memBlockSizeBytes
+    raise RmError(status.GENERIC if some else status.INVALID_ARGUMENT, "a list of addresses")

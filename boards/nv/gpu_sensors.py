@@ -25,8 +25,6 @@ _OPCODES = {_TARGETS, _TARGET_TYPE, _PROVIDER, _SENSORS, _SENSOR_PROVIDER, _READ
             _SENSOR_TARGET, _RANGE}  # fmt: skip
 SENSORS = ((1, 41), (2, 52))
 """(target, degrees) of each: NV2080_CTRL_THERMAL_SYSTEM_TARGET_GPU and _MEMORY."""
-_THERMAL_SINCE, _PSTATE_SINCE = 580, 550
-"""src: g_subdevice_nvoc.c: the releases that have method ids 0x20800513 and 0x20802068"""
 _PERFMON_UTIL = 2
 _ENGINE = 128
 _SAMPLE_NS = 100_000_000
@@ -38,16 +36,12 @@ src: ctrl2080perf.h NV2080_CTRL_PERF_GPUMON_PERFMON_UTIL_SAMPLE"""
 
 
 def pstate(hardware: NvHardware, target: Object, args: SimpleNamespace) -> None:
-    """P2, as a GPU that computes has it. Raises: RmError NOT_SUPPORTED before 550."""
-    if hardware.options.driver < _PSTATE_SINCE:
-        raise RmError(status.NOT_SUPPORTED, "not in the table of controls of this release")
+    """P2, as a GPU that computes has it."""
     args.currPstate = _P2
 
 
 def thermal(hardware: NvHardware, target: Object, args: SimpleNamespace) -> None:
     """THERMAL_SYSTEM_EXECUTE_V2. Raises: RmError."""
-    if hardware.options.driver < _THERMAL_SINCE:
-        raise RmError(status.NOT_SUPPORTED, "not in the headers of this release")
     if (args.clientAPIVersion, args.clientAPIRevision) != (_API_VERSION, _API_REVISION):
         raise RmError(status.INVALID_ARGUMENT, f"API version {args.clientAPIVersion}")
     if args.clientInstructionSizeOf != _INSTRUCTION or args.instructionListSize > _MOST:

@@ -18,6 +18,8 @@ from boards.nv.work import Queued
 
 _RESERVED_BYTES = 1 << 20
 _FIRST_GPU_ID = 0x100
+_FIRST_LINEAR, _PAGE_BYTES = 0xE0_0000_0000, 4096
+"""Where mappings for the host begin: as if in BAR1."""
 
 
 @dataclass(slots=True)
@@ -81,8 +83,14 @@ class NvHardware(Chassis):
         self.system = FilePool("system memory", options.system_bytes)
         self.system_memory = Extents(0, options.system_bytes)
         self.clients: dict[int, Client] = {}
+        self._next_linear = _FIRST_LINEAR
         self.apart = False
         """Whether the GPUs have no way to each other's memory."""
+
+    def linear_address(self, nbytes: int) -> int:
+        """What a mapping for the host is called: an address that nothing else has."""
+        self._next_linear += -(-nbytes // _PAGE_BYTES) * _PAGE_BYTES
+        return self._next_linear
 
     def gpu_by_uuid(self, uuid: bytes) -> NvGpu | None:
         """A GPU by its identifier."""

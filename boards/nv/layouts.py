@@ -89,6 +89,8 @@ _COMMON: Mapping[str, str] = {
     "GR_INFO": "grInfoListSize:I grInfoList:Q routeFlags:I route:Q",
     "ENGINES_V2": "engineCount:I engineList:84I",
     "FB_INFO_V2": "fbInfoListSize:I fbInfoList:256I",
+    "FB_FLUSH_GPU_CACHE": "addressArray:500Q addressArraySize:I addressAlign:I memBlockSizeBytes:Q"
+                          " flags:I",
     "NAME_STRING": "gpuNameStringFlags:I gpuNameString:128s",
     "CURRENT_PSTATE": "currPstate:I",
     "THERMAL_EXECUTE_V2": "clientAPIVersion:I clientAPIRevision:I clientInstructionSizeOf:I"

@@ -5,6 +5,7 @@ src: open-gpu-kernel-modules, src/nvidia/src/libraries/resserv/src/rs_client.c, 
 
 from __future__ import annotations
 
+import os
 from typing import TypeVar
 
 from boards.nv import status
@@ -23,6 +24,13 @@ class Object:
         self.client: Client
         self.parent: Object | None = None
         self.children: dict[int, Object] = {}
+        self.host_mappings: set[int] = set()
+        """What RM_MAP_MEMORY called its mappings for the host."""
+
+    def map_for_host(self, address: int) -> int:
+        """Note a mapping: its address."""
+        self.host_mappings.add(address)
+        return address
 
     def freed(self) -> None:
         """It is gone, and its children are."""
@@ -48,6 +56,7 @@ class Client(Object):
     def __init__(self, handle: int, owner: object) -> None:
         super().__init__()
         self.handle, self.client, self.owner = handle, self, owner
+        self.made_by = os.getpid()
         self.objects: dict[int, Object] = {handle: self}
         self._next = _FIRST_HANDLE
 

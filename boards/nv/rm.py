@@ -6,6 +6,7 @@ rmapi/mapping_cpu.c, arch/nvalloc/unix/src/osapi.c rm_create_mmap_context()
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -13,8 +14,9 @@ from boards.nv import chip as c
 from boards.nv import status
 from boards.nv.alloc import CONFIDENTIAL_RULE, DEVICE_RULE, ClassRule, gpu_of, rules
 from boards.nv.alloc_memory import user_memory
+from boards.nv.behaviour import there
 from boards.nv.controls import CONTROLS
-from boards.nv.hardware import NvHardware
+from boards.nv.hardware import NvGpu, NvHardware
 from boards.nv.memory import Memory
 from boards.nv.modes import ConfidentialCompute
 from boards.nv.objects import Client, Object, client_handle
@@ -27,6 +29,8 @@ from boards.nv.user import UserRecord
 _ROOTS = (c.NV01_ROOT, c.NV01_ROOT_NON_PRIV, c.NV01_ROOT_CLIENT)
 _USERMODE_BYTES = 0x10000
 _FIXED_OFFSET = 15
+_ACCESS, _PERSISTENT = 3, 1 << 4
+"""src: nvos.h NVOS33_FLAGS_ACCESS 1:0, of which 3 is none, NVOS33_FLAGS_PERSISTENT 4:4"""
 _DMA_READ_ONLY = 1
 FindFile = Callable[[int], NvFile | None]
 
@@ -34,8 +38,11 @@ FindFile = Callable[[int], NvFile | None]
 class Rm:
     """The requests of one process. `file_of` finds its open files."""
 
-    def __init__(self, hardware: NvHardware, file_of: FindFile) -> None:
-        self._hardware, self._file_of = hardware, file_of
+    def __init__(
+        self, hardware: NvHardware, file_of: FindFile, opened: Callable[[NvGpu], bool]
+    ) -> None:
+        """`opened`: whether the process has the node of a GPU open."""
+        self._hardware, self._file_of, self._opened = hardware, file_of, opened
 
     def client(self, file: NvFile, handle: int) -> Client:
         """Raises: RmError INVALID_CLIENT for none, and for that of another open file."""
@@ -59,6 +66,9 @@ class Rm:
         if args.hObjectNew:
             client.check_new(args.hObjectNew)
         made = self._make(rule, parent, args)
+        if isinstance(made, Device) and not self._opened(made.gpu):
+            why = "the process has not opened the GPU's node"  # osapi.c osIsGpuAccessible()
+            raise RmError(status.INSUFFICIENT_PERMISSIONS, why)
         args.hObjectNew = client.add(made, parent, args.hObjectNew, args.hClass)
         self._hardware.event("RM alloc", handle=args.hObjectNew, number=args.hClass)
 
@@ -134,7 +144,8 @@ class Rm:
         if rule is None:
             self._hardware.find("control that is not modelled", f"{args.cmd:#x}")
             raise RmError(status.NOT_SUPPORTED, f"control {args.cmd:#x}")
-        if not isinstance(target, rule.target):
+        known = there("controls", args.cmd, self._hardware.options.driver)
+        if not known or not isinstance(target, rule.target):
             why = f"control {args.cmd:#x} of a {type(target).__name__}"
             raise RmError(status.NOT_SUPPORTED, why)
         below = not isinstance(target, Client | ConfidentialCompute)
@@ -167,8 +178,15 @@ class Rm:
         args.hObjectNew = client.add(made, parent, args.hObjectNew, args.hClass)
 
     def map_memory(self, file: NvFile, args: SimpleNamespace) -> None:
-        """RM_MAP_MEMORY: prepare the file `fd` to be mapped. Raises: RmError."""
+        """RM_MAP_MEMORY: prepare the file `fd` to be mapped. Raises: RmError.
+
+        src: osapi.c rm_create_mmap_context(), mapping_cpu.c serverMap_Prologue()
+        """
         client = self.client(file, args.hClient)
+        if client.made_by != os.getpid():
+            raise RmError(status.INVALID_CLIENT, "another process made the client")
+        if args.flags & _ACCESS == _ACCESS or args.flags & _PERSISTENT:
+            raise RmError(status.INVALID_FLAGS, f"flags {args.flags:#x}")
         device = client.find(args.hDevice)
         if not isinstance(device, Device | Subdevice):
             raise RmError(status.INVALID_OBJECT_PARENT, f"{args.hDevice:#x} is no device")
@@ -189,6 +207,7 @@ class Rm:
         if system != onto.control or (not system and onto.gpu is not gpu_of(device)):
             raise RmError(status.INVALID_ARGUMENT, f"{onto.path} does not map this memory")
         onto.context = MmapContext(memory, args.offset, args.length)
+        args.pLinearAddress = target.map_for_host(self._hardware.linear_address(args.length))
 
     @staticmethod
     def _check_range(args: SimpleNamespace, nbytes: int) -> None:
@@ -197,10 +216,17 @@ class Rm:
             raise RmError(status.INVALID_LIMIT, why)
 
     def unmap_memory(self, file: NvFile, args: SimpleNamespace) -> None:
-        """RM_UNMAP_MEMORY. Raises: RmError."""
+        """RM_UNMAP_MEMORY, by what RM_MAP_MEMORY wrote. Raises: RmError.
+
+        src: mapping_cpu.c serverUnmap_Prologue(), rs_resource.c refFindCpuMappingWithFilter()
+        """
         client = self.client(file, args.hClient)
-        client.find(args.hDevice)
-        client.find(args.hMemory)
+        target, device = client.find(args.hMemory), client.find(args.hDevice)
+        if not isinstance(device, Device | Subdevice):
+            raise RmError(status.INVALID_OBJECT_PARENT, f"{args.hDevice:#x} is no device")
+        if args.pLinearAddress not in target.host_mappings:
+            raise RmError(status.OBJECT_NOT_FOUND, f"nothing at {args.pLinearAddress:#x}")
+        target.host_mappings.discard(args.pLinearAddress)
 
     def map_dma(self, file: NvFile, args: SimpleNamespace) -> None:
         """RM_MAP_MEMORY_DMA into an NV01_MEMORY_VIRTUAL. Raises: RmError."""

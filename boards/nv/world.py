@@ -49,7 +49,7 @@ class NvWorld(ReadOnlyFiles, ProcessMaps[NvFile]):
         super().__init__()
         self.hardware, self.name, self.pid = hardware, name, pid
         self._tree: FileTree = files.tree(hardware)
-        self.rm = Rm(hardware, self._fds.get)
+        self.rm = Rm(hardware, self._fds.get, self._opened)
         self._escapes = Escapes(hardware, self.rm, self._fds.get)
         self._uvm = UvmRequests(hardware, self._fds.get, self._mine)
         self.panel = NvPanel(hardware, self.kill)
@@ -89,6 +89,9 @@ class NvWorld(ReadOnlyFiles, ProcessMaps[NvFile]):
         if not self._held(file):
             with self.hardware.lock:
                 self._release(file)
+
+    def _opened(self, gpu: NvGpu) -> bool:
+        return any(file.gpu is gpu for file in self._fds.values())
 
     def _mine(self, file: object) -> bool:
         return any(other is file for other in self._fds.values())
@@ -184,6 +187,8 @@ class NvWorld(ReadOnlyFiles, ProcessMaps[NvFile]):
         nbytes = host.pages(nbytes)
         if file.gpu is not None and nbytes != host.pages(context.nbytes):
             raise OSError(errno.ENXIO, f"{nbytes:#x} bytes, prepared for {context.nbytes:#x}")
+        if context.memory is not None and context.offset + nbytes > context.memory.nbytes:
+            raise OSError(errno.ERANGE, f"{nbytes:#x} bytes at {context.offset:#x} of the memory")
         if context.memory is None:
             return self._map_usermode(file, nbytes)
         return self._map_memory(file, nbytes, write, within, at)

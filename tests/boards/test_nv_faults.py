@@ -179,6 +179,7 @@ def test_video_memory_of_a_peer_needs_peer_access() -> None:
     client = opened(gpus=2)
     two = NvClient.__new__(NvClient)
     two.__dict__.update(client.__dict__)
+    two.gpu_file(1)
     two.device = client.alloc(client.root, DEVICE, struct.pack("<I52x", 1))
     two.subdevice = client.alloc(two.device, SUBDEVICE, struct.pack("<I", 0))
     gid = client.control(two.subdevice, 0x2080014A, struct.pack("<III256x", 0, 2, 16))

@@ -180,6 +180,7 @@ def test_the_version_is_asked_for_and_checked() -> None:
 def test_older_releases_want_their_own_structs() -> None:
     client = NvClient(open_nv_board("ga102", options=NvOptions(driver=550)))
     client.open_client()
+    client.gpu_file()
     device = client.alloc(client.root, DEVICE, bytes(56))
     refuses(INVALID_ARGUMENT, client.alloc, device, VASPACE, bytes(56))
     params = struct.pack("<IIQQQI4xQ", 0, 1 << 6 | 1 << 3, 1 << 40, 0, 0, 0, 0x1000)

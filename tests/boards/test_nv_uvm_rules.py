@@ -157,7 +157,7 @@ def test_a_context_is_put_where_there_is_room() -> None:
 def test_which_address_spaces_uvm_takes() -> None:
     client = half_opened()
     client.mm_initialize()
-    params = struct.pack("<IIQQQI4xQI4x", 0, 1 << 6, 0, 0, 0, 0, 0x1000, 0)
+    params = struct.pack("<IIQQQI4xQI4x", 0, 0, 0, 0, 0, 0, 0x1000, 0)
     owned = client.alloc(client.device, VASPACE, params)
     refuses(INVALID_FLAGS, client.register_space, owned)
     refuses(INVALID_OBJECT, client.register_space, client.device)

@@ -160,7 +160,7 @@ def test_smi_says_why_there_is_nothing(capsys: pytest.CaptureFixture[str]) -> No
     check(found == wanted, str(found))
     smi.command([], FakeMachine(machine("525.147.05")))
     shown = capsys.readouterr().out
-    check("older than 550.54.14" in shown and "NVIDIA H200" in shown, shown)
+    check("older than 535.86.05" in shown and "NVIDIA H200" in shown, shown)
     check(max(map(len, shown.splitlines())) <= 100, shown)
 
 
