@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import Final
 
 from compilers import binary
 from compilers.qcom.allocate import Allocation
 from compilers.qcom.assemble import Assembler
 from compilers.qcom.fit import Fitter
-from compilers.qcom.legalize import assemble
+from compilers.qcom.isa.bits import refused
+from compilers.qcom.isa.build import link
+from compilers.qcom.isa.encode import encode_all
+from compilers.qcom.legalize import scheduled
 from compilers.qcom.parse import Code, Item, parse
+from compilers.qcom.slots import lane_slots
 from compilers.qcom.targets import QcomTarget, qcom_target
 from compilers.qcom.tidy import tidy
 from drivers.base.contracts import Arg, Binary, Resources
-from queues.qcom.kernel_code import INSTR_UNIT_BYTES, MAX_CONSTLEN, NO_REGISTER, AdrenoCode
+from queues.qcom.kernel_code import (
+    INSTR_UNIT_BYTES,
+    MAX_CONSTLEN,
+    NO_BASE,
+    NO_REGISTER,
+    AdrenoCode,
+)
 
 GROUP_ID: Final = 192
 """r48.x. # src: Mesa 25.0.7, ir3_compiler_nir.c: the workgroup's number is in shared registers"""
 LOCAL_ID: Final = 0
 PARAM_BYTES: Final = 8
 _WORDS: Final = 4
+_PARAM_WORDS: Final = 2
 _CONST_ALIGN: Final = 4
 """# src: Mesa 25.0.7, ir3_shader.c: constlen is a multiple of 4 vec4"""
 _NOP: Final = bytes(8)
@@ -42,14 +54,21 @@ def compile_object(source: str, arch: str, features: frozenset[str]) -> bytes:
     Fitter(code).run()
     allocation = Allocation(code)
     allocation.run()
-    start = -(-2 * code.params // _WORDS)
+    base = _base_word(code)
+    start = -(-(_PARAM_WORDS * code.params + (base != NO_BASE)) // _WORDS)
     made = Assembler(allocation.places, start * _WORDS, code.generation)
     for item in code.items:
         made.add(item)
-    words = assemble(made.code, code.generation)
+    legal = scheduled(made.code, code.generation)
+    turns = {item.label: item.numbers[0] for item in code.items if item.numbers and item.label}
+    slots = lane_slots(legal, turns)
+    words = encode_all(link(legal), code.generation)
     words += _NOP * (-len(words) % INSTR_UNIT_BYTES // len(_NOP))
     literals = struct.pack(f"<{len(made.literals)}I", *made.literals)
-    kernel = _record(code, made, start, len(words), allocation.private_bytes, qcom_target(arch))
+    kernel = replace(
+        _record(code, made, start, len(words), allocation.private_bytes, qcom_target(arch)),
+        base_word=base, lane_slots=slots,
+    )  # fmt: skip
     needs = Resources(
         block=code.block,
         max_block=code.block,
@@ -61,11 +80,21 @@ def compile_object(source: str, arch: str, features: frozenset[str]) -> bytes:
     return binary.encode(Binary(arch, "", words + literals, 0, resources=needs))
 
 
+def _base_word(code: Code) -> int:
+    """Where the number of a launch's first workgroup is, if the kernel reads it."""
+    word = _PARAM_WORDS * code.params
+    read = any(src.kind == "c" and src.number == word for one in code.items for src in one.srcs)
+    return word if read else NO_BASE
+
+
 def _record(
     code: Code, made: Assembler, start: int, nbytes: int, private: int, target: QcomTarget
 ) -> AdrenoCode:
     literals = len(made.literals)
     end = start + -(-literals // _WORDS)
+    constlen = end + -end % _CONST_ALIGN
+    if constlen > target.constants:
+        raise refused(f"{constlen} vec4 of constants, the chip has {target.constants}")
     registers, branches = -(-made.words // _WORDS), _depth(code.items)
     lane = any(one.srcs and one.srcs[0].kind == "r" for one in code.items)
     return AdrenoCode(
@@ -75,7 +104,7 @@ def _record(
         half_registers=0,
         branch_stack=branches,
         wave_lanes=target.wave_lanes(registers, code.block, code.shared_bytes, branches),
-        constlen=end + -end % _CONST_ALIGN,
+        constlen=constlen,
         param_vec4=0,
         literal_vec4=start,
         literal_words=literals,

@@ -117,12 +117,12 @@ class Emitter:
         """A value as another, whose size is known, and a number that is added to it."""
         return self._sums.get(text, (text, 0))
 
-    def once(self, name: str, src: str) -> str:
+    def once(self, name: str, *srcs: str) -> str:
         """A value that the head makes, for the whole kernel."""
-        key = (name, src)
+        key = (name, *srcs)
         if key not in self._known[0]:
             made = self.name()
-            self.head.append(f"{name} {made} {src}")
+            self.head.append(" ".join((name, made, *srcs)))
             self._known[0][key] = made
         return self._known[0][key]
 
@@ -162,7 +162,7 @@ class Emitter:
         """Lines so many times; gives the register that counts."""
         counter, top = self.name("m"), self.label()
         self.line("mov", counter, "k0")
-        self.line("label", top)
+        self.line("label", top, str(extent))
         with self.scope():
             copied = self.bounded(self.op("mov", counter), extent - 1)
             yield copied

@@ -76,11 +76,15 @@ def legalize(code: Sequence[Insn], generation: int, known: Known | None = None) 
     return found
 
 
+def scheduled(code: Sequence[Insn], generation: int) -> list[Insn]:
+    """Scheduled and legalized. Raises: CompileError."""
+    known = Known(generation)
+    return legalize(schedule(code, generation, known), generation, known)
+
+
 def assemble(code: Sequence[Insn], generation: int) -> bytes:
     """Scheduled, legalized, linked and encoded. Raises: CompileError."""
-    known = Known(generation)
-    legal = legalize(schedule(code, generation, known), generation, known)
-    return encode_all(link(legal), generation)
+    return encode_all(link(scheduled(code, generation)), generation)
 
 
 def _released(code: Sequence[Insn]) -> list[Insn]:

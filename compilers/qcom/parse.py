@@ -49,7 +49,7 @@ class Item:
     dst: Place | None
     srcs: list[Place]
     numbers: list[int] = field(default_factory=list)
-    """Of memory: offset, shift, count; of isam: texture, count."""
+    """Of memory: offset, shift, count; of isam: texture, count; of a loop's label: its turns."""
     label: str = ""
 
     @property
@@ -115,7 +115,8 @@ def _item(line: str, cache: dict[str, Place]) -> Item:
     op, *words = line.split()
     stem = op.partition(".")[0]
     if stem in ("label", "br", "brn"):
-        return Item(op, stem, None, [], label=words[0])
+        turns = [int(word) for word in words[1:]]
+        return Item(op, stem, None, [], turns, label=words[0])
     if stem in _NUMBERS:
         return _memory(op, stem, words, cache)
     places = [_place(word, cache) for word in words]

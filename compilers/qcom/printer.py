@@ -16,6 +16,8 @@ from compilers.qcom.memory import Memory
 from compilers.qcom.ops import computed, constant
 from compilers.render.common import LanesApart, MemoryAccess, Value, memory_dtype
 
+_PARAM_WORDS: Final = 2
+"""Constants of a parameter; behind them is the number of the launch's first workgroup."""
 HEAD: Final = "ir3 {generation} {registers} {block} {shared} {params}{textures}"
 """The first line: what the code depends on beside its lines."""
 
@@ -115,7 +117,11 @@ class Ir3Printer(LanesApart):
     def place(self, kind: str) -> Value:
         """The number of the workgroup or of the lane."""
         if kind == "grid":
-            name, most = self.code.once("mov", "g0"), self.kernel.grid
+            base = f"c{_PARAM_WORDS * len(self.kernel.params)}"
+            name, most = (
+                self.code.once("add.u", self.code.once("mov", "g0"), base),
+                self.kernel.grid,
+            )
         else:
             name, most = self.code.once("mov", "r0"), self.kernel.block
         return Value(self.code.bounded(name, max(most - 1, 0)), dt.int32)

@@ -15,7 +15,8 @@ KIND = "smoke"
 BLOCK = 64
 """Lanes of a workgroup."""
 _BODY = """
-mov v1 g0
+mov v16 g0
+add.u v1 v16 c8
 mov v2 r0
 base v7 c0
 base v11 c2

@@ -39,6 +39,13 @@ class QcomTarget:
     # src: Mesa 25.0.7, freedreno_devices.py, reg_size_vec4"""
     units: int
     """Shader processors. # src: Mesa 25.0.7, freedreno_devices.py, num_ccu"""
+    most_constants: int = 0
+    """vec4 of constants, where that is not the generation's number."""
+
+    @property
+    def constants(self) -> int:
+        """vec4 of constants. # src: Mesa 25.0.7, ir3_compiler.c, max_const_compute"""
+        return self.most_constants or (256 if self.generation == 6 else 512)
 
     def registers(self, block: int) -> int:
         """vec4 that a lane may use when all waves of a workgroup are in flight together.
@@ -83,15 +90,21 @@ class QcomTarget:
 CHIPS: Final[Mapping[str, QcomTarget]] = {
     "a618": QcomTarget(6, 96, 1),
     "a619": QcomTarget(6, 96, 1),
+    "a620": QcomTarget(6, 96, 1),
+    "a621": QcomTarget(6, 64, 2),
     "a630": QcomTarget(6, 96, 2),
+    "a635": QcomTarget(6, 64, 2),
     "a640": QcomTarget(6, 96, 2),
     "a650": QcomTarget(6, 64, 3),
     "a660": QcomTarget(6, 64, 3),
+    "a662": QcomTarget(6, 64, 3),
+    "a680": QcomTarget(6, 96, 4),
     "a690": QcomTarget(6, 64, 8),
     "a730": QcomTarget(7, 96, 4),
+    "a735": QcomTarget(7, 96, 3),
     "a740": QcomTarget(7, 96, 6),
     "a750": QcomTarget(7, 96, 6),
-    "x1-85": QcomTarget(7, 96, 6),
+    "x1-85": QcomTarget(7, 96, 6, 256),
 }
 """Name of the architecture -> its numbers."""
 

@@ -35,7 +35,7 @@ from drivers.qcom.iface import QcomIface
 from drivers.qcom.limits import limits_of
 from drivers.qcom.private_memory import PrivateMemory
 from drivers.qcom.program import QcomProgram
-from drivers.qcom.programs import Programs
+from drivers.qcom.programs import Programs, is_long
 from drivers.qcom.queue_maker import QueueMaker
 from drivers.qcom.rings import (
     QcomComputeRing,
@@ -74,7 +74,7 @@ class QcomDevice:
         self.life, self.slots = Life(name), Slots(iface)
         self.pair, self.private = QcomPair(), PrivateMemory(iface, chip)
         self.recordings = Recordings()
-        self.programs = Programs(chip, self.pair, self.private)
+        self.programs = Programs(chip, self.pair, self.private, iface.budget_s)
         reporter = QcomReporter(
             name, self.pair, self.programs, lambda: self.heap.blocks(), partial(signal_at, iface)
         )
@@ -222,7 +222,8 @@ class QcomDevice:
         with ring.lock:
             if ring.stale:
                 ring.refresh()
-            ring.launch(program.launcher, words, (grid, 1, 1))
+            go = ring.launch if grid <= program.launcher.most_groups else ring.launch_all
+            go(program.launcher, words, (grid, 1, 1))
 
     # Validation for queues
 
@@ -299,9 +300,13 @@ class QcomDevice:
                 ring.refresh()
             for item in items:
                 if isinstance(item.program, QcomProgram):
-                    ring.launch(item.program.for_block(item.block), item.values, item.grid)
+                    ring.launch_all(item.program.for_block(item.block), item.values, item.grid)
                 else:
                     ring.emit(item.words, syncs_of(item.words))
+
+    def in_pieces(self, items: Sequence[Item]) -> bool:
+        """Whether a launch among them is so long that it is one in pieces."""
+        return any(map(is_long, items))
 
     def bind(self, items: Sequence[Item]) -> QcomGraph:
         """Write steps to memory once. Raises: OutOfMemory, Unsupported."""

@@ -8,23 +8,28 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, NamedTuple, Protocol
 
 from drivers.base.errors import BadArgument, Unsupported
 from drivers.gpu import graph_memory
 from drivers.gpu.graph_memory import Copy, GraphMemory, whole_place
+from drivers.qcom.iface import QcomIface
 from drivers.qcom.program import QcomProgram
 from drivers.qcom.rings import QcomPair
 from queues.qcom import words as qcom_words
 from queues.qcom.bound import BoundLaunch
 from queues.qcom.chips import Chip
 from queues.qcom.contracts import Item
+from queues.qcom.pieces import budget_slots
 from queues.qcom.pm4 import WORD_BYTES
 from queues.qcom.textures import check_bases
 from queues.qcom.words import Sync, syncs_of, waits
 
-MOST_BYTES = 4 << 20
-"""Of one recording: an indirect buffer counts words with 20 bits."""
+MOST_BYTES = (1 << 20) - 1 << 2
+"""Of one recording: an indirect buffer counts words with 20 bits. KGSL refuses more (EINVAL); msm
+writes what fits into the packet's field: of 1 << 20 words, none.
+# src: msm-4.9 to 6.x, adreno_dispatch.c _verify_ib(); Linux 6.12, a6xx_gpu.c a6xx_submit()"""
 _ALIGN_WORDS = 2
 """Steps begin at whole 64-bit words, where arguments do."""
 
@@ -42,6 +47,7 @@ class Owner(graph_memory.Owner, Protocol):
 
     pair: QcomPair
     chip: Chip
+    iface: QcomIface
 
 
 class QcomGraph(GraphMemory[Item]):
@@ -49,6 +55,7 @@ class QcomGraph(GraphMemory[Item]):
 
     def __init__(self, device: Owner, items: Sequence[Item]) -> None:
         self._chip, self._pair = device.chip, device.pair
+        self._budget = budget_slots(device.chip, device.iface.budget_s)
         launched = [item for item in items if item.program is not None]
         self._launches = {
             id(item): _launch(device, item, number) for number, item in enumerate(launched, 1)
@@ -67,6 +74,13 @@ class QcomGraph(GraphMemory[Item]):
         launch = self._launches.get(id(item))
         words = [*item.words] if launch is None else launch.words(self._pair.compute.step_va)
         return words + qcom_words.padding(-len(words) % _ALIGN_WORDS)
+
+    def _slots(self, item: Item) -> int:
+        """What a launch does, by the compiler's count."""
+        launch = self._launches.get(id(item))
+        if launch is None:
+            return 0
+        return launch.kernel.code.lane_slots * prod(launch.grid) * prod(launch.block)
 
     def size(self, item: Item) -> int:
         return len(self._words(item)) * WORD_BYTES
@@ -105,12 +119,15 @@ class QcomGraph(GraphMemory[Item]):
             check_bases(launch.kernel.name, launch.kernel.code.textures, words)
 
     def write(self, copy: Copy) -> None:
-        """Its packets, cut before each wait: every part is a submission."""
+        """Its packets, cut before each wait, and where they take long: parts are submissions."""
         words: list[int] = []
         parts: list[Part] = []
+        spent = 0
         for item in self._items:
-            made, syncs = self._words(item), syncs_of(item.words)
-            if not parts or waits(item.words):
+            made, syncs, slots = self._words(item), syncs_of(item.words), self._slots(item)
+            spent += slots
+            if not parts or waits(item.words) or (slots and spent > self._budget):
+                spent = slots
                 parts.append(Part(copy.gpu_va + len(words) * WORD_BYTES, 0, ()))
             va, nbytes, before = parts[-1]
             parts[-1] = Part(va, nbytes + len(made) * WORD_BYTES, before + syncs)

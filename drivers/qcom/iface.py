@@ -44,6 +44,9 @@ class QcomIface(GpuIface, Protocol):
     published: list[Callable[[], object]]
     """What `publish` calls."""
 
+    budget_s: float
+    """How long one submission may take: a quarter of what its kernel driver allows."""
+
     def sleeps(self) -> int | None:
         """How often the GPU was suspended since the machine started; None: not known."""
 

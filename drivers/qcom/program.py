@@ -165,6 +165,12 @@ def _check(binary: Binary, code: AdrenoCode, chip: Chip) -> None:
             f"{binary.name} is code of generation {code.generation}, {chip.name} has another",
             hint="compile it for this chip",
         )
+    if code.constlen > chip.most_constants:
+        raise Unsupported(
+            f"{binary.name}: {code.constlen} vec4 of constants, {chip.name} has "
+            f"{chip.most_constants}",
+            hint="compile it for this chip, with fewer constants",
+        )
     if code.private_bytes > MAX_PRIVATE_BYTES:
         raise Unsupported(
             f"{binary.name}: {code.private_bytes} bytes of private memory",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from functools import partial
+from math import prod
 from typing import Final
 
 from drivers.base.contracts import Binary
@@ -13,17 +14,28 @@ from drivers.qcom.private_memory import PrivateMemory
 from drivers.qcom.program import Owner, QcomProgram, load
 from drivers.qcom.rings import QcomPair
 from queues.qcom.chips import Chip
+from queues.qcom.contracts import Item
 from queues.qcom.launch import Block, ImageLauncher, Kernel, Launcher
 
 DROPPED: Final = 64
 """Programs that are closed or gone and still named: a user may drop one while it runs."""
 
 
+def is_long(item: Item) -> bool:
+    """Whether a step is a launch in pieces."""
+    program = item.program
+    if not isinstance(program, QcomProgram):
+        return False
+    return prod(item.grid) > program.for_block(item.block).most_groups
+
+
 class Programs:
     """Programs for the compute queue of `pair`."""
 
-    def __init__(self, chip: Chip, pair: QcomPair, private: PrivateMemory) -> None:
+    def __init__(self, chip: Chip, pair: QcomPair, private: PrivateMemory, budget_s: float) -> None:
+        """`budget_s`: how long one launch may take."""
         self._chip, self._pair, self._private = chip, pair, private
+        self._budget_s = budget_s
         self._all: weakref.WeakSet[QcomProgram] = weakref.WeakSet()
         self._dropped: deque[tuple[str, range]] = deque(maxlen=DROPPED)
 
@@ -37,7 +49,7 @@ class Programs:
     def prepare(self, kernel: Kernel, block: Block) -> Launcher:
         """A launch of `kernel` that only needs its arguments."""
         made = ImageLauncher if kernel.code.textures else Launcher
-        return made(self._chip, kernel, block, self._pair.compute.progress_va)
+        return made(self._chip, kernel, block, self._pair.compute.progress_va, self._budget_s)
 
     def names(self, code_va: int) -> list[str]:
         """Programs whose code is at the address; the last that is gone, where none is there."""

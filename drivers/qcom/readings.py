@@ -17,7 +17,7 @@ from drivers.base.errors import DeviceError, MalformedInput, Unsupported
 from drivers.machine.sysfs_files import SysfsFiles
 from drivers.machine.text import entries, fields, read_text
 from drivers.qcom.system import memory_bytes
-from queues.qcom.chips import CHIPS, MAX_BLOCK, Chip, chip_of
+from queues.qcom.chips import MAX_BLOCK, Chip, chip_named, chip_of
 
 KGSL: Final = "/sys/class/kgsl/kgsl-3d0"
 ADRENO: Final = "/sys/bus/platform/drivers/adreno"
@@ -182,17 +182,13 @@ def _msm_chip(files: SysfsFiles) -> Chip | None:
     name = shown.get("OF_COMPATIBLE_0", "")
     number = _CHIP_ID.fullmatch(name)
     match = _COMPATIBLE.fullmatch(name)
-    if number is not None:
-        wanted = [one for one in CHIPS if one.chip_id == int(number[1], 16)]
-    elif match is not None:
-        short = f"a{match[1]}{match[2]}{match[3]}"
-        wanted = [one for one in CHIPS if one.name == short]
-    else:
-        return None
-    if not wanted:
+    try:
+        if number is not None:
+            return chip_of(int(number[1], 16))
+        return chip_named(f"a{match[1]}{match[2]}{match[3]}") if match is not None else None
+    except Unsupported:
         files.lacking("uevent", Unsupported(f"{name} is not known here", hint="report it"))
         return None
-    return wanted[0]
 
 
 def _thermal(world: World) -> int | None:

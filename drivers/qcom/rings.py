@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 from typing import Final, TypeAlias
 
 from drivers.base.errors import DeviceError
@@ -18,6 +19,7 @@ from drivers.qcom.stream_ring import LINES, StreamRing
 from queues.qcom import words as qcom_words
 from queues.qcom.chips import Chip
 from queues.qcom.launch import LINE_BYTES, Block, Launcher
+from queues.qcom.pieces import pieces
 
 STEP_OFF: Final = 16
 """Of a graph's progress, behind the ring's own."""
@@ -50,20 +52,28 @@ class QcomComputeRing(StreamRing, ComputeRing):
     def acquire(self) -> None:
         """Nothing: every submission begins with invalidated caches."""
 
-    def launch(self, launcher: Launcher, args: Sequence[int], grid: Block) -> None:
-        """One launch, its arguments checked."""
+    def launch_all(self, launcher: Launcher, args: Sequence[int], grid: Block) -> None:
+        """A launch, its arguments checked; a long one in pieces, each a submission."""
+        if prod(grid) <= launcher.most_groups:
+            self.launch(launcher, args, grid)
+            return
+        for first, part in pieces(grid, launcher.most_groups):
+            self.launch(launcher, args, part, first)
+
+    def launch(self, launcher: Launcher, args: Sequence[int], grid: Block, first: int = 0) -> None:
+        """Workgroups from number `first` on, as one submission; the arguments are checked."""
         before = put = self.put
         line = put % LINES
         mark, at = put + launcher.nlines, line * LINE_BYTES
         if mark > self.limit or line + launcher.nlines > LINES:
             put, at = self.room(launcher.nbytes)
             mark = put + launcher.nlines
-        values = launcher.values(args, grid, mark)
+        values = launcher.values(args, grid, mark, first)
         if self.put == before:
             launcher.pack_into(self.bytes, at, *values)
             if self.send(at, launcher.nbytes, before, mark):
                 return
-        self.launch(launcher, args, grid)  # retry: a signal handler ran in between
+        self.launch(launcher, args, grid, first)  # retry: a signal handler ran in between
 
 
 class QcomCopyRing(StreamRing, CopyRing):

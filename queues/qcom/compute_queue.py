@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from drivers.base.contracts import Grid, Program, Signal
 from queues.bound_graph import BoundGraph
 from queues.builder import Builder, Built
+from queues.graph import StepGraph
 from queues.qcom import words as qcom_words
 from queues.qcom.contracts import ComputeOwner, Item, QcomOwner
 from queues.qcom.words import Packets, Sync
@@ -60,7 +61,16 @@ class ComputeCommands:
     def run(self, built: Built[Item]) -> None:
         self.owner.run(built.steps, built.check)
 
-    def bind(self, built: Built[Item]) -> BoundGraph[Item]:
+    def fill(self, step: Item, number: int, word: int) -> Item:
+        """A launch with one argument filled in."""
+        values = [*step.values]
+        values[number] = word
+        return Item(step.words, step.program, values, step.grid, step.block)
+
+    def bind(self, built: Built[Item]) -> BoundGraph[Item] | StepGraph[Item]:
+        """In memory; launches in pieces are submissions of their own, and so are their graphs'."""
+        if self.owner.in_pieces(built.steps):
+            return StepGraph(self, built)
         return BoundGraph(self.owner, built)
 
 

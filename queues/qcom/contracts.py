@@ -56,6 +56,9 @@ class ComputeOwner(QcomOwner, Binder[Item], Protocol):
     ) -> Item:
         """A launch, its program, sizes and number of arguments checked."""
 
+    def in_pieces(self, items: Sequence[Item]) -> bool:
+        """Whether a launch among them is so long that it is one in pieces."""
+
     def run(self, items: Sequence[Item], check: Callable[[], None]) -> None:
         """Give the steps to the ring; `check` is called first, with the ring's lock held."""
 

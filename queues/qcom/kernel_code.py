@@ -16,6 +16,7 @@ from typing import Final, Self
 
 from drivers.base.contracts import Binary
 from drivers.base.errors import MalformedInput
+from queues.qcom.chips import MAX_CONSTLEN as MAX_CONSTLEN
 from queues.qcom.registers import GEN6
 from queues.qcom.textures import MOST_TEXTURES, Texture
 
@@ -29,10 +30,10 @@ OPENCL: Final = "opencl"
 """Feature of kernels: Qualcomm's OpenCL compiler makes their code."""
 MAX_FULL: Final = 48
 """Registers of a lane in vec4, r0 ... r47; r48 and more are shared or special."""
-MAX_CONSTLEN: Final = 512
-"""vec4 of the constant file. # src: Mesa 25.0.7, freedreno_devices.py, compute_constlen_quirk"""
 WAVES: Final = (64, 128)
-_HEAD: Final = struct.Struct("<15I")
+NO_BASE: Final = 0xFFFF_FFFF
+MOST_SLOTS: Final = 0xFFFF_FFFF
+_HEAD: Final = struct.Struct("<17I")
 _TEXTURE: Final = struct.Struct("<3I")
 
 
@@ -68,6 +69,12 @@ class AdrenoCode:
     opencl: int = 0
     """1: it is launched as code of Qualcomm's OpenCL compiler (`queues.qcom.opencl`). The literals
     are then all constants from vec4 0 on, with zeros where arguments go."""
+    base_word: int = NO_BASE
+    """Of the constants from `param_vec4` on: where the number of the first workgroup goes, which
+    the code adds to a workgroup's own; it reads no other part of that. Or NO_BASE."""
+    lane_slots: int = 0
+    """Issue slots and memory of one lane, in slots: `queues.qcom.pieces` has how they are counted.
+    0: not known."""
     textures: tuple[Texture, ...] = ()
     """Parameters that are read as images; their words of the constants are not read."""
 
@@ -108,6 +115,8 @@ class AdrenoCode:
         if self.opencl and (self.opencl > 1 or self.generation != GEN6):
             raise MalformedInput(f"{binary.name}: OpenCL code of generation {self.generation}")
         ends = [self.param_vec4, self.literal_vec4 + -(-self.literal_words // 4)]
+        if self.base_word != NO_BASE:
+            ends.append(self.param_vec4 + self.base_word // 4 + 1)
         if self.grid_vec4 != MAX_CONSTLEN:
             ends.append(self.grid_vec4 + 1)
         if not max(ends) <= self.constlen <= MAX_CONSTLEN:

@@ -10,14 +10,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from operator import itemgetter
 from typing import Final, TypeAlias
 
 from drivers.base.errors import BadArgument
 from queues.qcom import opencl, pm4, textures, words
 from queues.qcom.chips import Chip
-from queues.qcom.kernel_code import MAX_CONSTLEN, NO_REGISTER, VEC4_BYTES, AdrenoCode
+from queues.qcom.kernel_code import MAX_CONSTLEN, NO_BASE, NO_REGISTER, VEC4_BYTES, AdrenoCode
+from queues.qcom.pieces import NO_LIMIT, most_groups
 from queues.qcom.pm4 import WORD_BYTES, StateBlock, StateType, halves
 from queues.qcom.registers import GEN6, NDRANGE_COUNT, field
 
@@ -73,6 +74,8 @@ class Kernel:
     def param_words(self) -> int:
         """Constants of the arguments, in whole vec4."""
         end = max((offset + nbytes for offset, nbytes in self.args), default=0)
+        if self.code.base_word != NO_BASE:
+            end = max(end, (self.code.base_word + 1) * WORD_BYTES)
         return -(-end // VEC4_BYTES) * VEC4_WORDS
 
 
@@ -173,6 +176,8 @@ def _constants(stream: Stream, kernel: Kernel) -> None:
             units = len(values) // VEC4_WORDS
             packet = pm4.load_state(block, kind, first=first, units=units, words=values)
             stream.add(packet, **({name: head} if name else {}))
+            if name == "args" and code.base_word != NO_BASE:
+                stream.places["base"] = stream.places["args"] + code.base_word
 
 
 def _images(chip: Chip, stream: Stream, kernel: Kernel) -> None:
@@ -233,15 +238,24 @@ class Launcher:
     `pack_into(memory, at, *values(...))` writes `nbytes`, of which a ring takes whole lines.
     """
 
-    def __init__(self, chip: Chip, kernel: Kernel, block: Block, progress_va: int) -> None:
+    def __init__(
+        self, chip: Chip, kernel: Kernel, block: Block, progress_va: int, budget_s: float = inf
+    ) -> None:
+        """`budget_s`: how long one launch may take, by the compiler's count."""
         if prod(block) > kernel.max_block:
             raise BadArgument(f"{kernel.name}: {prod(block)} lanes", hint="use smaller workgroups")
         self.kernel, self.block = kernel, block
+        self.most_groups = NO_LIMIT
+        """Workgroups of one launch: more are launched in pieces."""
+        if budget_s < inf:
+            self.most_groups = most_groups(chip, kernel.code, prod(block), budget_s)
         stream = build(chip, kernel, block)
         stream.add(words.release(chip, va=progress_va, value=0))
         self.nbytes = len(stream.words) * WORD_BYTES
         self.nlines = -(-self.nbytes // LINE_BYTES)
         holes = grid_holes(stream.places)
+        if "base" in stream.places:
+            holes.append((stream.places["base"] * WORD_BYTES, "I", _BASE))
         holes.append((len(stream.words) * WORD_BYTES - WORD_BYTES, "I", _MARK))
         args_at = argument_places(stream.places, kernel)
         for number, (_, nbytes) in enumerate(kernel.args):
@@ -251,26 +265,33 @@ class Launcher:
             packed, holes, _ARGS + len(kernel.args)
         )
 
-    def values(self, args: Sequence[int], grid: Block, mark: int) -> Sequence[object]:
-        """What is packed for one launch; `mark` is the progress once it is done."""
+    def values(
+        self, args: Sequence[int], grid: Block, mark: int, first: int = 0
+    ) -> Sequence[object]:
+        """What is packed for one launch; `mark` is the progress once it is done.
+
+        `first` is the number of its first workgroup.
+        """
         (x, y, z), (gx, gy, gz) = self.block, grid
         return self._pick(
-            (mark & pm4.WORD_MASK, gx, gy, gz, gx * x, gy * y, gz * z, *args, *self._fixed)
+            (mark & pm4.WORD_MASK, gx, gy, gz, gx * x, gy * y, gz * z, first, *args, *self._fixed)
         )
 
 
 class ImageLauncher(Launcher):
     """Launches of a kernel that reads operands as images."""
 
-    def values(self, args: Sequence[int], grid: Block, mark: int) -> Sequence[object]:
+    def values(
+        self, args: Sequence[int], grid: Block, mark: int, first: int = 0
+    ) -> Sequence[object]:
         """What is packed for one launch. Raises: BadArgument for a misaligned image."""
         textures.check_bases(self.kernel.name, self.kernel.code.textures, args)
-        return super().values(args, grid, mark)
+        return super().values(args, grid, mark, first)
 
 
 _FIRST_RANGE, _FIRST_GROUP = 2, 2
 """Words of their packets: behind the header and NDRANGE_0, behind the header and 0."""
-_MARK, _GROUPS, _RANGES, _ARGS = 0, 1, 4, 7
+_MARK, _GROUPS, _RANGES, _BASE, _ARGS = 0, 1, 4, 7, 8
 """Where in a launch's list of values each begins."""
 PackInto: TypeAlias = Callable[..., None]
 Pick: TypeAlias = Callable[[Sequence[object]], Sequence[object]]

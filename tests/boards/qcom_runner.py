@@ -16,7 +16,7 @@ from compilers.lower.choose import Target
 from compilers.plan.schedule import plan
 from compilers.plan.signature import rebuild, signature
 from drivers.base.contracts import Binary
-from queues.qcom.kernel_code import INSTR_UNIT_BYTES, AdrenoCode
+from queues.qcom.kernel_code import INSTR_UNIT_BYTES, NO_BASE, AdrenoCode
 from tests.support import check
 
 FIRST_VA = (5 << 32) - 64
@@ -84,6 +84,8 @@ def launch(binary: Binary, arrays: Sequence[np.ndarray], grid: int) -> Outcome:
     for vec4, words in ((code.param_vec4, addresses), (code.literal_vec4, literals)):
         constants[4 * vec4 : 4 * vec4 + len(words)] = words
         loaded[4 * vec4 : 4 * vec4 + len(words)] = True
+    if code.base_word != NO_BASE:
+        loaded[4 * code.param_vec4 + code.base_word] = True
     dispatch = Dispatch(
         generation=code.generation,
         code=binary.image[: code.instrlen * INSTR_UNIT_BYTES],

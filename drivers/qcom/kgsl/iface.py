@@ -57,6 +57,10 @@ from drivers.qcom.system import memory_bytes
 from queues.qcom.chips import chip_of
 
 PATH: Final = "/dev/kgsl-3d0"
+BUDGET_S: Final = 0.5
+"""Of a submission: a quarter of KGSL's 2 s. Its dispatcher does not apply them to contexts with
+KGSL_CONTEXT_NO_FAULT_TOLERANCE, as ours are; the GPU's own scheduler of newer chips decides itself.
+# src: msm-4.9 to 6.x, adreno_dispatch.c _adreno_dispatch_check_timeout(), adreno_drawobj_timeout"""
 POLL_S: Final = 0.001
 """How long a wait sleeps where no context has work."""
 _ARENA_BYTES: Final = 4096
@@ -71,6 +75,7 @@ class KgslIface:
     """A GPU of this process; `open_kgsl` makes it."""
 
     name = "KGSL"
+    budget_s = BUDGET_S
     evicts = False
 
     def __init__(self, world: World, fd: int, arena: Region) -> None:

@@ -48,6 +48,11 @@ from queues.qcom.chips import chip_of
 DRIVERS: Final = ("msm", "adreno")
 """What the drivers of its render nodes are called, as sysfs has them: their beginnings."""
 POLL_S: Final = 0.001
+BUDGET_S: Final = 0.125
+"""Of a submission: a quarter of the hang check's 0.5 s. Since Linux 6.2 it looks every 0.25 s: one
+that made no progress in its command buffers then, or is not done after four looks, is a hang.
+# src: Linux 5.15 to 7.3, msm_gpu.c hangcheck_handler(), made_progress(); a6xx_gpu.c
+# a6xx_progress(); msm_gpu.h DRM_MSM_HANGCHECK_DEFAULT_PERIOD, DRM_MSM_HANGCHECK_PROGRESS_RETRIES"""
 MOST_PRIORITIES: Final = 64
 """More than 4 rings times the scheduler's levels. # src: Linux 6.12, msm_gpu.h, MSM_GPU_MAX_RINGS,
 NR_SCHED_PRIORITIES"""
@@ -60,6 +65,7 @@ class MsmIface:
     """A GPU of this process; `open_msm` makes it."""
 
     name = "MSM"
+    budget_s = BUDGET_S
     evicts = False
 
     def __init__(
