@@ -1,7 +1,7 @@
 """What msm_kgsl.h and msm_drm.h must say for our declarations, as C expressions and numbers.
 
-`python -m tests.abi.qcom_header KGSL|MSM HEADER.h` prints the numbers that the C compiler finds in
-one header, and the header's sha256; qcom_headers.json keeps them for the releases named in it.
+`python -m tests.abi.qcom_header KGSL|MSM|BIND HEADER.h` prints the numbers that a C compiler finds
+in one header, and the header's sha256; qcom_headers.json keeps them for the releases named in it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 from drivers.base.ioctl import Ioctl, Struct
 from drivers.qcom.kgsl import abi as kgsl
 from drivers.qcom.msm import abi as msm
+from drivers.qcom.msm import bind
 from tests.c_compiler import CCompiler, any_compiler
 
 STRUCTS: dict[str, dict[type[Struct], str]] = {
@@ -41,10 +42,14 @@ STRUCTS: dict[str, dict[type[Struct], str]] = {
         msm.WaitFence: "drm_msm_wait_fence", msm.SubmitQueue: "drm_msm_submitqueue",
         msm.QueueQuery: "drm_msm_submitqueue_query",
     },
+    "BIND": {bind.VmBind: "drm_msm_vm_bind", bind.BindSync: "drm_msm_syncobj"},
 }  # fmt: skip
 MEMBERS = {"tv_sec": "timeout.tv_sec", "tv_nsec": "timeout.tv_nsec"}
 """Where our names are not the C members' names; `nbytes` is `size` everywhere."""
-NOT_HERE = {"DRM_IOCTL_GEM_CLOSE"}
+OF_AN_OPERATION = {"op", "handle", "obj_offset", "iova", "range", "op_flags", "pad"}
+"""What struct drm_msm_vm_bind has in its first operation."""
+NOT_HERE = {"DRM_IOCTL_GEM_CLOSE", "DRM_IOCTL_SYNCOBJ_CREATE", "DRM_IOCTL_SYNCOBJ_DESTROY",
+            "DRM_IOCTL_SYNCOBJ_WAIT"}  # fmt: skip
 """Of drm.h."""
 ENUMS: dict[str, dict[str, type[IntEnum | IntFlag]]] = {
     "KGSL": {
@@ -55,6 +60,7 @@ ENUMS: dict[str, dict[str, type[IntEnum | IntFlag]]] = {
         "MSM_PARAM_": msm.Param, "MSM_BO_": msm.BoFlag, "MSM_INFO_": msm.Info,
         "MSM_SUBMIT_BO_": msm.SubmitBoFlag,
     },
+    "BIND": {},
 }  # fmt: skip
 CONSTANTS: dict[str, Mapping[str, int]] = {
     "KGSL": {
@@ -96,8 +102,13 @@ CONSTANTS: dict[str, Mapping[str, int]] = {
         "MSM_PIPE_3D0": msm.PIPE_3D0, "MSM_SUBMIT_NO_IMPLICIT": msm.NO_IMPLICIT,
         "MSM_SUBMIT_CMD_BUF": msm.CMD_BUF, "MSM_SUBMITQUEUE_PARAM_FAULTS": msm.QUEUE_FAULTS,
     },
+    "BIND": {
+        "MSM_PARAM_EN_VM_BIND": bind.EN_VM_BIND, "MSM_SUBMITQUEUE_VM_BIND": bind.BIND_QUEUE,
+        "MSM_VM_BIND_OP_UNMAP": bind.OP_UNMAP, "MSM_VM_BIND_OP_MAP": bind.OP_MAP,
+        "sizeof(struct drm_msm_vm_bind_op)": 40,
+    },
 }  # fmt: skip
-MODULES: dict[str, Any] = {"KGSL": kgsl, "MSM": msm}
+MODULES: dict[str, Any] = {"KGSL": kgsl, "MSM": msm, "BIND": bind}
 
 
 def expectations(kind: str) -> dict[str, int]:
@@ -110,6 +121,8 @@ def expectations(kind: str) -> dict[str, int]:
             member = MEMBERS.get(field.name, field.name)
             if (name, member) == ("kgsl_gpumem_get_info", "pad"):
                 member = "__pad"
+            if name == "drm_msm_vm_bind" and member in OF_AN_OPERATION:
+                member = f"op.{member.removeprefix('op_')}"
             if member == "nbytes":
                 member = "sizebytes" if name == "kgsl_device_getproperty" else "size"
             found[f"offsetof(struct {name}, {member})"] = field.offset

@@ -76,7 +76,9 @@ def test_the_table_of_a_header(name: str) -> None:
     expected = expectations(kind)
     wrong = differences(expected, values)
     check(not wrong, f"{name}: " + "; ".join(wrong))
-    check(len(expected) > 100, "a table with nothing in it proves nothing")
+    check(
+        len(expected) > (100 if kind != "BIND" else 40), "a table with nothing in it proves nothing"
+    )
 
 
 @pytest.mark.parametrize("name", FETCHED)
