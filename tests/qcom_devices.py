@@ -43,9 +43,9 @@ def opened(
 
 
 @contextmanager
-def qcom_device(chip: str, iface: str = "KGSL") -> Iterator[QcomDevice]:
+def qcom_device(chip: str, iface: str = "KGSL", **options: object) -> Iterator[QcomDevice]:
     """A device on a board; at its end nothing of it is left, and nothing was found."""
-    machine = QcomMachine(chip, iface)
+    machine = QcomMachine(chip, iface, **options)
     with opened(machine, iface) as device:
         yield device
     check(not (found := machine.found()), f"violations: {found[:9]}")

@@ -33,6 +33,10 @@ class AdrenoChip:
     """Highest bank bit of its memory."""
     lpac: bool
     """Whether it has a second compute pipe, and SP_CS_CNTL on generation 6."""
+    scalar_alu: bool
+    """Whether it computes on shared registers: Mesa's a6xx_gen3, a6xx_gen4 and a7xx_base."""
+    constants: int
+    """vec4 of constants of a compute kernel. # src: ir3_compiler.c, max_const_compute"""
     io_coherent: bool
     """Whether its SMMU can look into CPU caches."""
     va_bytes: int
@@ -47,7 +51,9 @@ def _chip(name: str, title: str, chip_id: int, gpu_id: int, **other: int) -> Adr
         name=name, title=title, chip_id=chip_id, gpu_id=gpu_id, generation=7 if seventh else 6,
         gmem_bytes=other["gmem"], sps=other["sps"], fibers=128 * 16 * other.get("fibers", 2),
         instr_cache=other.get("cache", 127), bank_bit=other.get("bank", 16),
-        lpac=seventh or bool(other.get("lpac", 0)), io_coherent=bool(other.get("coherent", 1)),
+        lpac=seventh or bool(other.get("lpac", 0)),
+        scalar_alu=seventh or bool(other.get("scalar", 0)),
+        constants=512 if seventh and gpu_id else 256, io_coherent=bool(other.get("coherent", 1)),
         va_bytes=other.get("va", 16 << 30), max_hz=other["mhz"] * 1_000_000,
     )  # fmt: skip
 
@@ -63,10 +69,12 @@ CHIPS = {
               bank=15, va=4 << 30, mhz=710),
         _chip("a640", "Adreno640v2", 0x06040001, 640, gmem=_MIB, sps=2, fibers=4, cache=64,
               bank=15, va=4 << 30, mhz=675),
-        _chip("a650", "Adreno650v3", 0x06050002, 650, gmem=_MIB + 128 * _KIB, sps=3, mhz=670),
+        _chip("a650", "Adreno650v3", 0x06050002, 650, gmem=_MIB + 128 * _KIB, sps=3,
+              scalar=1, mhz=670),
         _chip("a660", "Adreno660v2", 0x06060001, 660, gmem=_MIB + 512 * _KIB, sps=3, lpac=1,
-              mhz=840),
-        _chip("a690", "Adreno690", 0x06090000, 690, gmem=4 * _MIB, sps=8, lpac=1, mhz=690),
+              scalar=1, mhz=840),
+        _chip("a690", "Adreno690", 0x06090000, 690, gmem=4 * _MIB, sps=8, lpac=1,
+              scalar=1, mhz=690),
         _chip("a730", "Adreno730v2", 0x07030001, 730, gmem=2 * _MIB, sps=4, mhz=900),
         _chip("a740", "Adreno740v2", 0x43050A01, 740, gmem=3 * _MIB, sps=6, mhz=680),
         _chip("a750", "Adreno750", 0x43051401, 750, gmem=3 * _MIB, sps=6, mhz=903),

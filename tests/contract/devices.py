@@ -100,10 +100,10 @@ def _nv(chip: str, compiler: str) -> Callable[[], AbstractContextManager[Device]
     return opened
 
 
-def _qcom(chip: str, iface: str) -> Callable[[], AbstractContextManager[Device]]:
+def _qcom(chip: str, iface: str, **options: object) -> Callable[[], AbstractContextManager[Device]]:
     @contextmanager
     def opened() -> Iterator[Device]:
-        with qcom_device(chip, iface) as device:
+        with qcom_device(chip, iface, **options) as device:
             yield device
 
     return opened
@@ -146,6 +146,10 @@ DEVICES: Final = (
     *(Entry(f"{chip} board, PTX", _nv(chip, "PTX")) for chip in CHIPS),
     *(Entry(f"{chip} board over KGSL", _qcom(chip, "KGSL")) for chip in ADRENOS),
     *(Entry(f"{chip} board over msm", _qcom(chip, "MSM")) for chip in ADRENOS),
+    Entry("a630 board over KGSL 4.9", _qcom("a630", "KGSL", kernel="4.9", coherent=False)),
+    Entry("a630 board over KGSL 5.15", _qcom("a630", "KGSL", kernel="5.15", coherent=False)),
+    Entry("a660 board over msm 6.1", _qcom("a660", "MSM", kernel="6.1")),
+    Entry("a660 board over msm 7.3", _qcom("a660", "MSM", kernel="7.3")),
     Entry("CL on PoCL", _cl("pocl"), {LANES: "a work item takes a range of the grid"}),
     Entry("CL on Intel's runtime", _cl("intel"), {LANES: "a work item takes a range of the grid"}),
     Entry("CL on PoCL, lanes and cl_mem", _cl("pocl", CL_LANES="1", CL_MEMORY="BUFFER")),

@@ -18,6 +18,7 @@ from typing import Final
 
 import numpy as np
 
+from boards.qcom.machine import NAMES
 from tests.debian import CannotRun
 from tests.references import LAVAPIPE, LAVAPIPE_MANIFEST, find
 from tests.turnip import report as reports
@@ -27,6 +28,7 @@ from tests.turnip.kernels import KERNELS
 from unbound import terminal
 
 CHIPS: Final = ("a630", "a660", "a740", "x1-85")
+"""Those that it runs on unless others are named."""
 IFACES: Final = ("KGSL", "MSM")
 DONE, FAILED, NOT_HERE = 0, 1, 77
 _PRELOAD: Final = "LD_PRELOAD"
@@ -147,7 +149,7 @@ def _witness(boards: list[tuple[str, str]], names: list[str], folder: Path) -> i
 def main() -> int:
     """The whole run."""
     parser = argparse.ArgumentParser(prog="python -m tests.turnip", description=__doc__)
-    parser.add_argument("--chip", action="append", choices=CHIPS)
+    parser.add_argument("--chip", action="append", choices=NAMES)
     parser.add_argument("--iface", action="append", choices=IFACES)
     parser.add_argument("kernel", nargs="*", help="one of those in tests/turnip; none: all")
     asked = parser.parse_args()

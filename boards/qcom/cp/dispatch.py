@@ -18,6 +18,7 @@ from boards.qcom.cp.state import (
     CODE_BYTES,
     SHARED_VEC4,
     SHARED_WORDS,
+    VEC4_BYTES,
     ComputeState,
     Find,
     Read,
@@ -88,6 +89,8 @@ class Composer:
         """Shared bytes, after the constant RAM's mode was checked."""
         control = self._read(r.SP_CS_CTRL_REG1)
         mode = control >> 5 & 3
+        if _RAM_MODES[mode] > self._chip.constants and self._chip.generation == _PRELOADED:
+            self._find("constants", f"CONSTANTRAMMODE {mode} is generation 7's")
         if _RAM_MODES[mode] < constlen:
             what = f"CONSTANTRAMMODE {mode} keeps {_RAM_MODES[mode]} vec4, constlen is {constlen}"
             self._find("constants", what)
@@ -163,6 +166,9 @@ class Composer:
         if not constants & 1 << 8 or not config & 1 << 8:
             raise GpuFault(HANG, "EXEC_CS with SP_CS_CONFIG or HLSQ_CS_CNTL not enabled")
         constlen = (constants & 0xFF) << 2
+        if constlen > self._chip.constants:
+            what = f"constlen is {constlen} vec4, a kernel has {self._chip.constants} at most"
+            self._find("constants", what)
         self._check_counts(config, state)
         group_id, local_id = self._control(control >> 20 & 1)
         va, code = self._code(state, read)
@@ -172,16 +178,18 @@ class Composer:
             constants=file, loaded=loaded, shared_constants=self._immediate(constants),
             groups=groups, block=block, wave_lanes=128 if control >> 20 & 1 else 64,
             full_registers=control >> 7 & 0x3F, half_registers=control >> 1 & 0x3F,
-            merged=bool(control >> 31), branch_stack=2 * (control >> 14 & 0x3F),
+            merged=bool(control >> 31), early_preamble=bool(control >> 23 & 1),
+            branch_stack=2 * (control >> 14 & 0x3F),
             group_id_reg=group_id, local_id_reg=local_id,
             shared_bytes=self._sizes(constlen), private_bytes=self._private(read),
             textures=config >> _NTEX_SHIFT & 0xFF,
             textures_va=self._address(r.SP_CS_TEX_CONST, state.texture_va, "textures"),
             samplers_va=self._address(r.SP_CS_TEX_SAMP, state.sampler_va, "samplers"),
             uavs_va=self._address(r.SP_CS_IBO, state.uav_va, "UAVs"),
+            ubos={at: (va, vec4 * VEC4_BYTES) for at, (va, vec4) in state.ubos.items()},
             bindless=self._sets(),
             bank_bit=self._chip.bank_bit,
-            scalar_alu=self._chip.generation >= 7 or self._chip.lpac,
+            scalar_alu=self._chip.scalar_alu,
         )  # fmt: skip
 
     def _check_counts(self, config: int, state: ComputeState) -> None:

@@ -27,6 +27,8 @@ _OF_CHIP = {
     "a618": _GEN1, "a619": _GEN1, "a630": _GEN1, "a640": _GEN1, "a650": _A650, "a660": _A660,
     "a690": _A690,
 }  # fmt: skip
+_WITHOUT_A_NAME = {"a750": (0x930A, 0x960A)}
+"""# src: Mesa 25.0.7, freedreno_devices.py, raw_magic_regs of FD750"""
 _READ_ONLY_7 = "0:4ff 50b:58 5fb:9d 8e7:14b 3cc4:1fff"
 _NOTHING_7 = (
     "50e:0 510:0 534:0 699:1e9 8a0:8 8ab:24 8de:1 900:4d 98d:b2 a41:1be df0:1 e01:0 e07:8 "
@@ -67,7 +69,7 @@ class Rights:
     """Those of a process on one chip; what is found is remembered."""
 
     def __init__(self, name: str, generation: int) -> None:
-        self._existing = existing(generation)
+        self._existing = existing(generation).union(_WITHOUT_A_NAME.get(name, ()))
         self._read_only, self._nothing = _protected(name, generation)
         self._writable: set[int] = set()
 

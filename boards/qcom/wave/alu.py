@@ -160,11 +160,10 @@ def _function(inst: Instruction, kind: str) -> Callable[..., Array]:
 def _dot(inst: Instruction) -> Callable[..., Array]:
     mixed = bool(inst.fields.get("SRC_SIGN", 0))
     high = bool(inst.fields.get("SRC_PACK", 0))
-    if inst.op == "dp4acc":
-        first, count = 0, 4
-    else:
-        first, count = (2 if high else 0), 2
-    return lambda a, b, c: integers.dot(a, b, c, mixed=mixed, first=first, count=count)
+    four = inst.op == "dp4acc"
+    first, count = (0, 4) if four else ((2 if high else 0), 2)
+    both = four and high  # src: Mesa 25.0.7, ir3_compiler_nir.c, emit_alu_dot_4x8_as_dp4acc()
+    return lambda a, b, c: integers.dot(a, b, c, mixed=mixed, both=both, first=first, count=count)
 
 
 def _converted(

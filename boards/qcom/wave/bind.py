@@ -40,6 +40,9 @@ from boards.qcom.wave.state import (
 Run = Callable[[Waves], None]
 _FREE_OF_TIME: Final = frozenset({"jump", "br", "braa", "brao"})
 _BARRIERS: Final = frozenset({"bar", "fence"})
+_MOVED: Final = {"swz": 2, "gat": 4, "sct": 4}
+"""Registers that one moves."""
+_PREDICATES: Final = frozenset(slot for at in range(4) for slot in slots_of(P0 + at, half=False))
 _LOCAL_LOADS: Final = frozenset({"ldl", "ldlw", "ldlv"})
 _STORES: Final = ("st",)
 _QUIET: Final = frozenset(
@@ -68,7 +71,7 @@ class Bound:
     flow: bool
     cycles: int
     passes: Callable[[Waves], Array] | None
-    """Of sel.b, which passes bits on: the lanes of which the result has no value."""
+    """Of sel.b and of predicates: the lanes of which the result has no value."""
 
 
 def bind(inst: Instruction, dispatch: Dispatch, table: Sequence[Instruction] = ()) -> Bound:
@@ -90,13 +93,25 @@ def bind(inst: Instruction, dispatch: Dispatch, table: Sequence[Instruction] = (
         moving=tuple(uses.moving),
         moving_writes=tuple(uses.moving_writes),
         flow=(inst.category == 0 and inst.op != "nop") or inst.op == "bar",
-        cycles=1 + inst.repeat + inst.nop,
+        cycles=_cycles(inst),
         passes=passes,
     )
 
 
+def _cycles(inst: Instruction) -> int:
+    """That it takes; one that moves two or four registers is as many of one.
+
+    # src: Mesa 25.0.7, ir3_lower_parallelcopy.c (swz->repeat = 1), ir3_delay.c
+    """
+    return 1 + max(inst.repeat, _MOVED.get(inst.op.partition(".")[0], 1) - 1) + inst.nop
+
+
 def _selection(inst: Instruction, uses: Uses) -> tuple[list[Use], Callable[[Waves], Array] | None]:
-    """What must have a value, and what says where the result of a selection has none."""
+    """What must have a value, and what says where the result has none."""
+    if inst.op in _BY_TWO:
+        return [], None  # flow.condition() looks
+    if inst.op.startswith("cmps") and _PREDICATES & {s for use in uses.writes for s in use.slots}:
+        return _compared(uses)
     if not inst.op.startswith("sel.b") or inst.repeat or inst.srcs[1].space is not Space.REGISTER:
         return uses.reads, None
     one, condition, other = (_slots_of_source(operand) for operand in inst.srcs)
@@ -109,6 +124,13 @@ def _selection(inst: Instruction, uses: Uses) -> tuple[list[Use], Callable[[Wave
 
     kept = set(condition) | set(slots_of(A0, half=False))
     return [use for use in uses.reads if kept & set(use.slots)], passes
+
+
+def _compared(uses: Uses) -> tuple[list[Use], Callable[[Waves], Array] | None]:
+    """A predicate of what has no value has none, which matters to who reads it: Mesa compares
+    values of lanes that another predicate has decided on."""
+    slots = tuple(slot for use in uses.reads for slot in use.slots)
+    return [], (lambda w: w.missing(slots)) if slots else None
 
 
 def _slots_of_source(operand: Operand) -> tuple[int, ...]:
@@ -175,7 +197,7 @@ def _wants(inst: Instruction, dispatch: Dispatch, uses: Uses) -> Wants:
         sy="sy" in inst.sync,
         alu=is_alu,
         ends=inst.op in ("end", "chmask"),
-        cycles=1 + inst.repeat + inst.nop if counts else inst.nop,
+        cycles=_cycles(inst) if counts else inst.nop,
         issues=counts,
         reads=_flat(uses.reads),
         writes=_flat(uses.writes),

@@ -188,7 +188,9 @@ def _bind_uniform(inst: Instruction, uses: Uses) -> Run:
         at = chosen(w)
         flat = np.arange(w.count * w.lanes) if at is None else at
         for which, lanes in groups_by(index(w, at)):
-            va, size = ubo_at(w, _descriptor(w, word, which))
+            bindless = bits(word, 8, 8)
+            loaded = not bindless and which in w.dispatch.ubos
+            va, size = w.dispatch.ubos[which] if loaded else ubo_at(w, _descriptor(w, word, which))
             mine = flat[lanes]
             vec4 = np.full(len(mine), number) if offset is None else offset.read(w, 0, mine)
             place = vec4.astype(np.int64) * _VEC4 + first * 4

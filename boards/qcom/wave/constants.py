@@ -64,6 +64,18 @@ def _bind_store(word: int, uses: Uses) -> Run:
     return run
 
 
+def loaded_ubo(w: Waves, number: int) -> tuple[int, int]:
+    """Address and bytes of one that LOAD_STATE6 has loaded; none has no bytes, which is reported.
+
+    # src: Mesa 25.0.7, tu_shader.cc tu6_emit_xs(), ST6_UBO
+    """
+    found = w.dispatch.ubos.get(number)
+    if found is None:
+        w.report("UBO that was not loaded", f"number {number}")
+        return 0, 0
+    return found
+
+
 def _one(row: Array, at: Array | None) -> int:
     return int(row.reshape(-1)[0 if at is None else at[0]])
 
@@ -87,14 +99,16 @@ def _bind_uniform(word: int, uses: Uses) -> Run:
     number, which = bits(word, 24, 31), bits(word, 41, 48)
     offset = None if bits(word, 23, 23) else reads(uses, number)
     index = reads(uses, which) if bits(word, 6, 7) else None
-    if not bits(word, 8, 8):
-        raise NotModelled("a UBO that is not bindless")
+    bindless = bits(word, 8, 8)
 
     def run(w: Waves) -> None:
         at = chosen(w)
         one = which if index is None else int(index.read(w, 0, at)[0])
         start = number if offset is None else int(offset.read(w, 0, at)[0])
-        va, size = ubo_at(w, set_base(w, bits(word, 1, 3)) + one * DESCRIPTOR_BYTES)
+        if bindless:
+            va, size = ubo_at(w, set_base(w, bits(word, 1, 3)) + one * DESCRIPTOR_BYTES)
+        else:
+            va, size = loaded_ubo(w, one)
         words = np.zeros(count * _VEC4, np.uint32)
         inside = max(0, min(count, size // _VEC4_BYTES - start)) * _VEC4
         if inside:

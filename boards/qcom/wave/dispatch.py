@@ -7,6 +7,7 @@ The command processor has read the registers and loaded the constants; the execu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -82,12 +83,16 @@ class Dispatch:
     """NTEX: how many are at `textures_va`."""
     samplers_va: int = 0
     uavs_va: int = 0
+    ubos: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """Uniform buffers that LOAD_STATE6 has loaded, by number: address, bytes."""
     bindless: tuple[int, ...] = ()
     """Addresses of the bindless descriptor sets."""
     shared_constants: Words = field(default_factory=lambda: np.zeros(0, np.uint32))
     """HLSQ_SHARED_CONSTS_IMM of generation 7, which `stsc` reads."""
     scalar_alu: bool = False
-    """The chip computes on shared registers: a660, a690 and generation 7."""
+    """The chip computes on shared registers: generation 6 as of a650, and 7."""
+    early_preamble: bool = False
+    """The preamble runs before the waves: EARLYPREAMBLE of SP_CS_CTRL_REG0."""
     bank_bit: int = 15
     """Highest bank bit of the memory: tiled images depend on it."""
     first_group: tuple[int, int, int] = (0, 0, 0)

@@ -16,7 +16,7 @@ from boards.machine.arrays import Array
 from boards.qcom.isa.instruction import Instruction
 from boards.qcom.wave.bits import NotModelled, bits
 from boards.qcom.wave.hazards import Hazards, State
-from boards.qcom.wave.state import Waves
+from boards.qcom.wave.state import P0, Waves, slots_of
 
 _TAKES_ONE = ("br", "bany", "ball", "kill")
 
@@ -68,7 +68,18 @@ def condition(inst: Instruction, w: Waves) -> Array:
     if inst.op not in ("brao", "braa"):
         raise NotModelled("no meaning in this executor")
     second = w.p[bits(inst.word, 46, 47)] ^ bool(bits(inst.word, 45, 45))
+    _check_decided(inst, w, np.asarray(first), np.asarray(second))
     return np.asarray(first | second if inst.op == "brao" else first & second)
+
+
+def _check_decided(inst: Instruction, w: Waves, first: Array, second: Array) -> None:
+    """A predicate without a value is reported where the other one does not decide."""
+    slots = [slots_of(P0 + bits(inst.word, at, at + 1), half=False) for at in (53, 46)]
+    one, other = (w.missing(found) for found in slots)
+    wanted = inst.op == "brao"
+    decided = (~one & (first == wanted)) | (~other & (second == wanted))
+    if (w.chosen() & (one | other) & ~decided).any():
+        w.report("uninitialised register", "p0")
 
 
 def _any(w: Waves, inst: Instruction) -> Array:

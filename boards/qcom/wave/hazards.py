@@ -65,6 +65,9 @@ class Wants:
     """shpe: waits for everything itself."""
     idle: bool = False
     """nop: it may carry the waits of what follows."""
+    target: bool = False
+    """A branch leads here. Mesa gives the waits after a barrier to the rest of its block, counts
+    them, and drops a jump that ended it. # src: ir3_legalize.c legalize_block(), opt_jump()"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +154,8 @@ class Hazards:
         complaints: list[Complaint] = []
         before = state.pending
         pending = _waited(before, wants)
+        if pending.barrier and wants.target:
+            pending = Pending(ready=pending.ready)
         if pending.barrier and not wants.idle:
             complaints.append(("no (ss) and (sy) after a barrier", "everything"))
             pending = replace(pending, barrier=_NONE)

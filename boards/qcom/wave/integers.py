@@ -102,11 +102,13 @@ def _octets(a: Array) -> Array:
     return raw.view(np.uint8).reshape(*a.shape, 4).astype(np.int64)
 
 
-def dot(a: Array, b: Array, c: Array, *, mixed: bool, first: int, count: int) -> Array:
-    """dp2acc, dp4acc: bytes of a (signed if `mixed`) times unsigned bytes of b, plus c."""
+def dot(a: Array, b: Array, c: Array, *, mixed: bool, both: bool, first: int, count: int) -> Array:
+    """dp2acc, dp4acc: bytes of a (signed: `mixed`) times bytes of b (signed: `both`), plus c."""
     left, right = _octets(a), _octets(b)
     if mixed:
         left = (left ^ 0x80) - 0x80
+    if both:
+        right = (right ^ 0x80) - 0x80
     part = slice(first, first + count)
     total = np.sum(left[..., part] * right[..., part], axis=-1)
     answer: Array = (total + c.astype(np.int64)).astype(np.uint32)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from boards.qcom.isa.decode import decode
 from boards.qcom.isa.instruction import Instruction
 from boards.qcom.isa.scope import UnknownInstruction
@@ -10,11 +12,16 @@ from boards.qcom.wave import alias
 from boards.qcom.wave.bind import Bound, beyond, bind
 from boards.qcom.wave.bits import NotModelled
 from boards.qcom.wave.dispatch import Dispatch
-from boards.qcom.wave.hazards import Hazards
+from boards.qcom.wave.hazards import Hazards, Wants
+from boards.qcom.wave.state import A1, slots_of
 
 WORD_BYTES = 8
 _KEPT = 256
 _TEXTURE = 5
+_CATEGORY_SHIFT = 61
+"""Category 0 has the branches."""
+_SEVENTH = 7
+_A1 = frozenset(slots_of(A1, half=False))
 
 
 class Illegal(Exception):
@@ -31,6 +38,10 @@ class Program:
     def __init__(self, dispatch: Dispatch) -> None:
         self._dispatch = dispatch
         self._bound: dict[int, Bound] = {}
+        self._targets = _targets(dispatch)
+        """Indices that branches lead to."""
+        early = dispatch.early_preamble and dispatch.generation >= _SEVENTH
+        self._early_end = _preamble_end(dispatch) if early else 0
         self.hazards = Hazards(dispatch.generation)
         self.beyond: dict[int, str] = {}
         """By index: a register that the instruction has not been given."""
@@ -39,11 +50,24 @@ class Program:
         """The instruction of this index. Raises: Illegal."""
         found = self._bound.get(index)
         if found is None:
-            found = self._bound[index] = self._bind(index)
+            found = self._bind(index)
+            self._bound[index] = found = replace(found, wants=self._placed(index, found.wants))
             missing = beyond(found, self._dispatch)
             if missing:
                 self.beyond[index] = missing
         return found
+
+    def _placed(self, index: int, wants: Wants) -> Wants:
+        """What an instruction wants for the place where it is.
+
+        In an early preamble of generation 7 a1.x is waited for by (ss), not by time.
+        # src: Mesa 25.0.7, ir3_legalize.c, in_early_preamble
+        """
+        if index in self._targets:
+            wants = replace(wants, target=True)
+        if index < self._early_end and _A1 & {slot for slot, _, _ in wants.writes}:
+            wants = replace(wants, result="ss")
+        return wants
 
     def _bind(self, index: int) -> Bound:
         start, code = index * WORD_BYTES, self._dispatch.code
@@ -84,13 +108,46 @@ class Program:
         return self.at(index).inst
 
 
+def _preamble_end(dispatch: Dispatch) -> int:
+    """The index of shpe; 0: there is no preamble."""
+    for index in range(len(dispatch.code) // WORD_BYTES):
+        start = index * WORD_BYTES
+        word = int.from_bytes(dispatch.code[start : start + WORD_BYTES], "little")
+        if word >> _CATEGORY_SHIFT:
+            continue
+        try:
+            if decode(word, dispatch.generation).op == "shpe":
+                return index
+        except UnknownInstruction:
+            continue
+    return 0
+
+
+def _targets(dispatch: Dispatch) -> frozenset[int]:
+    """Where branches of the code lead; what cannot be decoded leads nowhere."""
+    found = set()
+    for index in range(len(dispatch.code) // WORD_BYTES):
+        start = index * WORD_BYTES
+        word = int.from_bytes(dispatch.code[start : start + WORD_BYTES], "little")
+        if word >> _CATEGORY_SHIFT:
+            continue
+        try:
+            target = decode(word, dispatch.generation).target
+        except UnknownInstruction:
+            continue
+        if target:
+            found.add(index + target)
+    return frozenset(found)
+
+
 _programs: dict[tuple[object, ...], Program] = {}
 
 
 def program_of(dispatch: Dispatch) -> Program:
     """The program of this code under these registers."""
     d = dispatch
-    key = (d.code, d.generation, d.scalar_alu, d.full_registers, d.half_registers, d.merged)
+    key = (d.code, d.generation, d.scalar_alu, d.full_registers, d.half_registers, d.merged,
+           d.early_preamble)  # fmt: skip
     found = _programs.pop(key, None) or Program(dispatch)
     _programs[key] = found
     if len(_programs) > _KEPT:
