@@ -10,6 +10,7 @@ import pytest
 
 from boards.front import WholeMachine
 from boards.nv.hardware import NvOptions
+from boards.nv.layouts import DEFAULT, NEWEST
 from boards.nv.machine import open_nv_board
 from compilers.nv import libraries, nvjitlink, nvrtc
 from drivers.base.errors import NotFound
@@ -20,14 +21,16 @@ from tests.support import check
 
 CHIPS: Final = ("ga102", "ad102", "gh100", "gb202", "tu102")
 """Whose code boards execute."""
+KERNELS: Final = (535, 550, NEWEST)
+"""Branches of the kernel driver besides the default: Debian 12's, Debian 13's, the newest."""
 VRAM_BYTES: Final = 1 << 30
 
 
 class NvMachine(WholeMachine):
     """A machine with one GPU whose queues run late, as silicon's do."""
 
-    def __init__(self, chip: str) -> None:
-        options = NvOptions(vram_bytes=VRAM_BYTES, late=True)
+    def __init__(self, chip: str, kernel: int) -> None:
+        options = NvOptions(vram_bytes=VRAM_BYTES, late=True, driver=kernel)
         board: Any = open_nv_board(chip, options=options)
         super().__init__(board)
         self.hardware = board.hardware
@@ -49,10 +52,10 @@ def need(ptx: bool) -> None:
 
 
 @contextmanager
-def nv_board(chip: str, compiler: str) -> Iterator[NvDevice]:
+def nv_board(chip: str, compiler: str, kernel: int = DEFAULT) -> Iterator[NvDevice]:
     """A device on a board; at its end nothing of it is left, and nothing was found."""
     need(ptx=compiler == "PTX")
-    machine = NvMachine(chip)
+    machine = NvMachine(chip, kernel)
     environ = {"NV": "1", "NV_PTX": "1"} if compiler == "PTX" else {"NV": "1"}
     with open_nv(machine, choose(environ)) as device:
         yield device

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 import drivers
+from boards.nv.layouts import DEFAULT
 from compilers import toolchains
 from compilers.cpu.firmware import firmware
 from compilers.ir import Kernel
@@ -24,7 +25,7 @@ from tests.contract.null_vendor.compiler import assemble
 from tests.contract.null_vendor.opening import open_null
 from tests.cuda.made_up import cuda
 from tests.metal.made_up import metal
-from tests.nv_boards import CHIPS, need, nv_board
+from tests.nv_boards import CHIPS, KERNELS, need, nv_board
 from tests.opencl import opencl
 from tests.qcom_devices import CHIPS as ADRENOS
 from tests.qcom_devices import qcom_device
@@ -91,10 +92,12 @@ def _webgpu(library: str) -> Callable[[], AbstractContextManager[Device]]:
     return opened
 
 
-def _nv(chip: str, compiler: str) -> Callable[[], AbstractContextManager[Device]]:
+def _nv(
+    chip: str, compiler: str, kernel: int = DEFAULT
+) -> Callable[[], AbstractContextManager[Device]]:
     @contextmanager
     def opened() -> Iterator[Device]:
-        with nv_board(chip, compiler) as device:
+        with nv_board(chip, compiler, kernel) as device:
             yield device
 
     return opened
@@ -144,6 +147,7 @@ DEVICES: Final = (
     Entry("gfx1100 board over USB", _amd("gfx1100", "USB PM4")),
     *(Entry(f"{chip} board, nvrtc", _nv(chip, "NVRTC")) for chip in CHIPS),
     *(Entry(f"{chip} board, PTX", _nv(chip, "PTX")) for chip in CHIPS),
+    *(Entry(f"ga102 board under {one}", _nv("ga102", "NVRTC", one)) for one in KERNELS),
     *(Entry(f"{chip} board over KGSL", _qcom(chip, "KGSL")) for chip in ADRENOS),
     *(Entry(f"{chip} board over msm", _qcom(chip, "MSM")) for chip in ADRENOS),
     Entry("a630 board over KGSL 4.9", _qcom("a630", "KGSL", kernel="4.9", coherent=False)),
