@@ -9,7 +9,6 @@ from boards.amd.chip import chip, names
 from boards.amd.cp.engines import Engines
 from boards.amd.faults import FaultWatch
 from boards.amd.hardware import Hardware, Options
-from boards.amd.isa.families import BORROWED
 from boards.amd.kfd.world import BoardWorld
 from boards.amd.pci import shipped
 from boards.amd.pci.firmware_set import NAMES as _PCI_NAMES
@@ -38,8 +37,6 @@ def describe(name: str) -> str:
     made = chip(name)
     engines = made.sdma_engines + made.sdma_xgmi_engines
     code = f"waves of {made.lanes}"
-    if name in BORROWED:
-        code += f", code of {BORROWED[name]} only"
     plural = "s" * (engines != 1)
     dies = f" on {made.xccs} XCCs" if made.xccs > 1 else ""
     runs = f"PM4 and AQL{dies}, {engines} SDMA engine{plural}, {code}"

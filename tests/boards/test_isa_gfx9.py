@@ -226,11 +226,3 @@ def test_eight_bit_floats(kind: str) -> None:
         np.testing.assert_array_equal(
             error, np.where(np.abs(wide) >= last + step / 2, np.nan, best)
         )
-
-
-def test_gfx950_does_not_take_its_8_bit_floats_for_gfx942s() -> None:
-    words = [0x7E000000 | 0x54 << 9 | VGPR, 0, 0, 0]  # v_cvt_f32_fp8 v0, v0
-    check(decode(_FAMILY, words, 0).name == "v_cvt_f32_fp8", "no v_cvt_f32_fp8")
-    with pytest.raises(UnknownInstruction, match="gfx950 has no instruction"):
-        decode(FAMILIES["gfx950"], words, 0)
-    check(decode(FAMILIES["gfx950"], [0x7E000301, 0, 0, 0], 0).name == "v_mov_b32", "v_mov_b32")

@@ -220,3 +220,13 @@ def test_a_memory_instruction_waits_for_its_own_half(words: list[int], late: lis
     """src: LLVM SIInsertWaitcnts.cpp, determineVGPR16Dependency: a vector one waits for both."""
     head = [0x7E020280, *_TWO_WAVES]
     check(_loads([*head, *words]) == late, str(_loads([*head, *words])))
+
+
+_INTO_ANOTHER = [_HALVES[0], 0x027C0003]  # global_load_d16_b16 v2, v[3:4]
+
+
+@pytest.mark.parametrize(("others", "late"), [(62, ["v1 before vmcnt"]), (63, [])])
+def test_a_full_counter_has_waited_for_the_oldest(others: int, late: list[str]) -> None:
+    """src: LLVM SIInsertWaitcnts.cpp: vmcnt counts to 63, and the next load waits until it can."""
+    words = [0x7E020280, *_TWO_WAVES, *_TO_LOW, *_INTO_ANOTHER * others, _USE]
+    check(_loads(words) == late, str(_loads(words)))

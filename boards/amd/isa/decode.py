@@ -26,6 +26,8 @@ _SHORT = frozenset({"VOP1", "VOP2", "VOPC"})
 _NO_OFFSET = 128
 _NO_SADDR = 0x7F  # src: CDNA2 ISA 12.8, FLAT: SADDR 0x7F is "off"
 _MEMORY = ("DS", "FLAT", "MUBUF")
+_FORMAT_DWORDS = (8, 8, 6, 6, 4)
+"""Registers of a factor of FP8, BF8, FP6, BF6, FP4. # src: CDNA4 ISA 7.1, CBSZ and BLGP."""
 
 
 class UnknownInstruction(Exception):
@@ -165,7 +167,11 @@ def _finish(
         fields |= _scalar_offset(fields)
     operands = [_operand(layout, slot.field, lane_dwords(slot.dwords, lanes), fields)
                 for slot in entry.slots]  # fmt: skip
-    if layout.name == "VOP3M" or "accvgpr" in entry.name:
+    if layout.name == "MUBUF" and fields.get("lds"):
+        operands = [o for o in operands if o.field != "x"]
+    if entry.name.endswith("_f8f6f4"):
+        operands = [_of_format(family, words, pc, o, fields) for o in operands]
+    if layout.name in ("VOP3M", "VOP3PX") or "accvgpr" in entry.name:
         operands = [_accumulator(o, entry.name, fields) for o in operands]
     codes = {o.code for o in operands if o.field in "abc"} if layout.name[0] in "SV" else set()
     literal, dpp, sdwa, dwords = None, None, None, layout.dwords
@@ -187,6 +193,18 @@ def _finish(
         family, entry.name, _meaning(family, entry.name), layout.name, pc,
         tuple(words[:dwords]), tuple(operands), fields, literal, dpp, (), sdwa,
     )  # fmt: skip
+
+
+def _of_format(
+    family: Family, words: Sequence[int], pc: int, o: Operand, fields: Mapping[str, int]
+) -> Operand:
+    """A factor of a product whose width follows from its format."""
+    if o.field not in "ab":
+        return o
+    form = fields["cbsz" if o.field == "a" else "blgp"]
+    if form >= len(_FORMAT_DWORDS):
+        raise UnknownInstruction(words[:_MAX_DWORDS], pc, family.name)
+    return o._replace(dwords=_FORMAT_DWORDS[form])
 
 
 def _meaning(family: Family, name: str) -> str:
@@ -236,7 +254,7 @@ def _accumulator(o: Operand, name: str, fields: Mapping[str, int]) -> Operand:
         moved = (o.field == "d") != ("read" in name) or "mov" in name
     else:
         sparse = name.startswith("v_smfmac") and o.field == "c"
-        moved = bool(
+        moved = o.field in "abcd" and bool(
             fields["acc"] >> "ab".index(o.field) & 1
             if o.field in "ab"
             else fields["acc_cd"] and not sparse

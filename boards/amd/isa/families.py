@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from boards.amd.isa.decode import Family
-from boards.amd.isa.gfx9 import GFX942, GFX950
+from boards.amd.isa.gfx9 import GFX942
 from boards.amd.isa.gfx10 import GFX10
 from boards.amd.isa.gfx11 import GFX11
 from boards.amd.isa.gfx12 import GFX12
 from boards.amd.isa.gfx90a import GFX90A
 from boards.amd.isa.gfx115 import GFX115
+from boards.amd.isa.gfx950 import GFX950
 
 FAMILIES: dict[str, Family] = {
     "gfx90a": GFX90A,
@@ -27,6 +28,3 @@ FAMILIES: dict[str, Family] = {
     "gfx1201": GFX12,
 }
 """By the compiler's name of the chip."""
-
-BORROWED = {"gfx950": "gfx942"}
-"""Chips that run another chip's instructions here; what only they have is illegal."""

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from boards.amd.isa import gfx9_matrix as matrix
 from boards.amd.isa import gfx9_memory as memory
 from boards.amd.isa import gfx9_scalar as scalar
@@ -136,22 +134,3 @@ GFX942: Family = FamilyOf(
     flags=cache_controls,
 )
 """Tried in order; VOP3P and its matrix form share a signature, as do the two kinds of VOP3."""
-
-# src: LLVM AMDGPU.td, FeatureISAVersion9_5_0: 8-bit floats are OCP's there, and xf32 is gone.
-_OTHERWISE = ("fp8", "bf8", "xf32")
-GFX950 = replace(
-    GFX942,
-    name="gfx950",
-    layouts=tuple(
-        replace(
-            layout,
-            entries={
-                opcode: entry
-                for opcode, entry in layout.entries.items()
-                if not any(part in entry.name for part in _OTHERWISE)
-            },
-        )
-        for layout in _LAYOUTS
-    ),
-)
-"""What gfx950 has in common with gfx942; the rest of its instructions is unknown here."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from boards.amd.isa.convert_ops import to_integer
 from boards.amd.isa.floats import flush
 from boards.amd.isa.scalar_ops import SCALAR, ScalarOp
-from boards.amd.isa.small_floats import BF8_FNUZ, FP8_FNUZ, Small, narrow, widen
+from boards.amd.isa.small_floats import BF8, BF8_FNUZ, FP8, FP8_FNUZ, Small, narrow, widen
 from boards.amd.isa.vector_ops import OPS, Op, define
 
 Array = NDArray[Any]
@@ -76,10 +76,14 @@ def _norm(a: Array, *, kind: str, low: float, scale: float) -> Array:
     return to_integer(np.rint(a.astype(np.float64).clip(low, 1.0) * scale), kind)
 
 
+_FORMS = {"fp8fnuz": FP8_FNUZ, "bf8fnuz": BF8_FNUZ, "fp8ocp": FP8, "bf8ocp": BF8}
+"""Of gfx942, and of gfx950, whose instructions have the same names."""
+
+
 def _small_floats() -> None:
-    for suffix, form in (("fp8", FP8_FNUZ), ("bf8", BF8_FNUZ)):
-        define("u32 -> f32", **{f"v_cvt_f32_{suffix}fnuz": partial(_from_small, form=form)})
-        define("u32 -> u64", **{f"v_cvt_pk_f32_{suffix}fnuz": partial(_pair_from_small, form=form)})
+    for suffix, form in _FORMS.items():
+        define("u32 -> f32", **{f"v_cvt_f32_{suffix}": partial(_from_small, form=form)})
+        define("u32 -> u64", **{f"v_cvt_pk_f32_{suffix}": partial(_pair_from_small, form=form)})
 
 
 def _from_small(a: Array, *, form: Small) -> Array:
@@ -101,8 +105,8 @@ def pack_small(a: Array, b: Array, form: Small) -> Array:
 
 
 def _pack_ops() -> None:
-    for suffix, form in (("fp8", FP8_FNUZ), ("bf8", BF8_FNUZ)):
-        OPS[f"v_cvt_pk_{suffix}fnuz_f32"] = Op(
+    for suffix, form in _FORMS.items():
+        OPS[f"v_cvt_pk_{suffix}_f32"] = Op(
             ("u16",), ("f32", "f32"), lambda a, b, f=form: pack_small(a, b, f)
         )
 

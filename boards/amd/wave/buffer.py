@@ -99,8 +99,8 @@ class _Place:
 
     def __init__(self, inst: Instruction) -> None:
         f = inst.fields
-        if f.get("tfe") or f.get("lds"):
-            raise UnsupportedOperand(f"{inst.name} with tfe or lds")
+        if f.get("tfe"):
+            raise UnsupportedOperand(f"{inst.name} with tfe")
         self.inst, self.offset = inst, inst.offset
         vector = f["a"]
         self.index_register = vector if f["idxen"] else -1
@@ -198,22 +198,32 @@ def _data(inst: Instruction) -> Operand:
     return next(o for o in inst.operands if o.field == "x")
 
 
+def buffer_elements(inst: Instruction, nbytes: int) -> Callable[[Waves, Lanes], Words]:
+    """A function that reads an element for each active lane: (dwords, active)."""
+    place = _Place(inst)
+
+    def read(w: Waves, lanes: Lanes) -> Words:
+        index, piece = lanes.index(w), place.piece(w, nbytes)
+        rows = np.zeros((max(1, nbytes // _DWORD), len(index)), np.uint32)
+        for first in range(0, nbytes, piece):
+            part = _read(w, inst, place.find(w, first, piece), index, piece)[0]
+            rows[first // _DWORD] |= part << np.uint32(8 * (first % _DWORD))
+        return rows
+
+    return read
+
+
 def _load(inst: Instruction, match: re.Match[str]) -> Run:
     half, high, kind, bits = match[1], match[2], match[3], int(match[4])
-    register, place = _data(inst).code - VGPR, _Place(inst)
-    nbytes = bits // 8
+    register = _data(inst).code - VGPR
+    elements = buffer_elements(inst, bits // 8)
 
     def run(w: Waves) -> None:
         lanes = Lanes(w)
         index = lanes.index(w)
         if not len(index):
             return
-        piece = place.piece(w, nbytes)
-        rows = np.zeros((max(1, nbytes // _DWORD), len(index)), np.uint32)
-        for first in range(0, nbytes, piece):
-            part = _read(w, inst, place.find(w, first, piece), index, piece)[0]
-            rows[first // _DWORD] |= part << np.uint32(8 * (first % _DWORD))
-        for i, words in enumerate(rows):
+        for i, words in enumerate(elements(w, lanes)):
             value = lanes.spread(w, narrow(words, kind, bits))
             if half:
                 value = merge_half(w.vgpr[register][w.sel], value, high=bool(high))

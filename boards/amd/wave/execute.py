@@ -36,6 +36,7 @@ from boards.amd.wave.special import bind_special
 from boards.amd.wave.start import register_counts, start, waves_per_group
 from boards.amd.wave.state import ACCUMULATORS, Waves
 from boards.amd.wave.strict import Observer
+from boards.amd.wave.to_lds import bind_to_lds, bind_transposed
 from boards.amd.wave.touch import Touch, touch
 from boards.amd.wave.trap import bind_trap
 from boards.amd.wave.types import Batch, Dispatch, Memory, MemoryFault, Report, Strict, WaveFault
@@ -314,12 +315,11 @@ def bind(inst: Instruction) -> Run | None:
     if inst.meaning.startswith("s_buffer_load_"):
         return bind_scalar_buffer(inst)
     if inst.encoding in ("FLAT", "SMEM"):
-        found = bind_memory(inst)
-        return found or bind_scalar(inst)
+        return bind_to_lds(inst) or bind_memory(inst) or bind_scalar(inst)
     if inst.encoding == "DS":
-        return bind_lds(inst)
+        return bind_transposed(inst) or bind_lds(inst)
     if inst.encoding == "MUBUF":
-        return bind_buffer(inst) or bind_scalar(inst)
+        return bind_to_lds(inst) or bind_buffer(inst) or bind_scalar(inst)
     relative = bind_relative(inst) or bind_indexing(inst)
     if relative is not None:
         return relative

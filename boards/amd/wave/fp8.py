@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 
 from boards.amd.isa.decode import Instruction
-from boards.amd.isa.small_floats import BF8, FP8, Small, narrow, narrow_random, widen
+from boards.amd.isa.small_floats import (
+    BF8,
+    BF8_FNUZ,
+    FP8,
+    FP8_FNUZ,
+    Small,
+    narrow,
+    narrow_random,
+    widen,
+)
 from boards.amd.wave.operands import UnsupportedOperand, reader, with_signs, writer
 from boards.amd.wave.state import Waves
 from boards.machine.arrays import Array
@@ -17,6 +26,8 @@ Run = Callable[[Waves], Any]
 
 
 def _form(name: str) -> Small:
+    if "fnuz" in name:
+        return BF8_FNUZ if "bf8" in name else FP8_FNUZ
     return BF8 if "bf8" in name else FP8
 
 
@@ -75,7 +86,7 @@ def _narrow_random(inst: Instruction) -> Run:
     """v_cvt_sr_fp8_f32: stochastic rounding into one byte of a register."""
     # src: LLVM 19 for gfx1201, byte_sel: op_sel[3:2].
     target, source, seed = inst.operands
-    form, f = _form(inst.name), inst.fields
+    form, f = _form(inst.meaning), inst.fields
     shift = np.uint32(8 * (f["op_sel"] >> 2))
     read = with_signs(reader(inst, source, "f32"), "f32", bool(f["neg"] & 1), bool(f["abs"] & 1))
     read_seed, old = reader(inst, seed, "u32"), reader(inst, target, "u32")
@@ -130,4 +141,6 @@ _BINDERS: dict[str, Callable[[Instruction], Run]] = {
 CONVERSIONS = {
     name.format(kind): bind for kind in ("fp8", "bf8") for name, bind in _BINDERS.items()
 }
+for _kind in ("fp8fnuz", "bf8fnuz", "fp8ocp", "bf8ocp"):  # gfx942's and gfx950's, by meaning
+    CONVERSIONS[f"v_cvt_sr_{_kind}_f32"] = _narrow_random
 """By mnemonic."""

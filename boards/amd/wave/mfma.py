@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from boards.amd.isa.decode import VGPR, Instruction, Operand
-from boards.amd.isa.small_floats import BF8_FNUZ, FP8_FNUZ, widen
+from boards.amd.isa.small_floats import BF8, BF8_FNUZ, FP8, FP8_FNUZ, widen
+from boards.amd.wave.mfma_scaled import bind_formats
 from boards.amd.wave.operands import UnsupportedOperand, constant
 from boards.amd.wave.state import Waves
 from boards.machine.arrays import Array
@@ -19,6 +20,7 @@ Run = Callable[[Waves], Any]
 _NAME = re.compile(r"v_mfma_([fi]\d+)_(\d+)x\d+x(\d+)_(?:(\d+)b_)?(.+)$")
 _LANES = 64
 _RESULTS: dict[str, Any] = {"f32": np.float32, "i32": np.int32, "f64": np.float64}
+_SMALL = {"fp8": FP8_FNUZ, "bf8": BF8_FNUZ, "fp8ocp": FP8, "bf8ocp": BF8}
 _CHUNK_ROWS = 4
 """Rows of a column that lie in consecutive registers of one lane (f64: one)."""
 _XF32_DROPPED = np.uint32(0x1FFF)
@@ -39,9 +41,11 @@ def bind_mfma(inst: Instruction) -> Run | None:
     """A function for a matrix instruction or a move between register files, or None."""
     if "accvgpr" in inst.name:
         return _move(inst)
-    match = _NAME.match(inst.meaning)
+    match = _NAME.match(inst.meaning.replace("_scale_", "_"))
     if match is None:
         return None
+    if match[5] == "f8f6f4":
+        return _of_formats(inst, int(match[2]), int(match[3]))
     if match[5] == "f64" and inst.fields["blgp"] and inst.name != inst.meaning:
         raise UnsupportedOperand(f"{inst.name} with blgp")  # signs since gfx942 alone
     kinds = match[5].split("_")
@@ -49,6 +53,29 @@ def bind_mfma(inst: Instruction) -> Run | None:
         int(match[2]), int(match[3]), int(match[4] or 1), (kinds[0], kinds[-1]), match[1]
     )
     return _product(inst, shape)
+
+
+def _of_formats(inst: Instruction, m: int, k: int) -> Run:
+    """Factors of 8, 6 or 4 bits, each its own, scaled or not; the result is f32."""
+    places = _output_places(_Shape(m, k, 1, ("f32", "f32"), "f32"))
+    target = inst.operands[0]
+
+    def accumulate(w: Waves, product: Array) -> None:
+        total = product[:, None] + _accumulator(w, inst, places, np.float32)
+        _store(w, target, places, total, np.float32)
+
+    return bind_formats(inst, m, k, _registers, accumulate)
+
+
+def _store(
+    w: Waves, target: Operand, places: tuple[Array, Array], total: Array, dtype: Any
+) -> None:
+    """Round a result (n, blocks, m, m) and put it where its elements belong."""
+    packed = np.empty((w.n, _LANES, target.dwords * 4 // np.dtype(dtype).itemsize), dtype)
+    packed[:, places[0], places[1]] = total
+    words = packed.view(np.uint32)
+    for i in range(target.dwords):
+        w.put(target.code - VGPR + i, words[:, :, i], None)
 
 
 def _move(inst: Instruction) -> Run:
@@ -88,7 +115,7 @@ def _elements(raw: Array, kind: str) -> Array:
         return halves.view(np.float32).astype(np.float64)
     if kind == "i8":
         return raw.view(np.int8).astype(np.int64)
-    return widen(raw.view(np.uint8), FP8_FNUZ if kind == "fp8" else BF8_FNUZ)
+    return widen(raw.view(np.uint8), _SMALL[kind])
 
 
 def _input(raw: Array, kind: str, shape: _Shape) -> Array:
@@ -167,10 +194,6 @@ def _product(inst: Instruction, shape: _Shape) -> Run:
         right = _input(_registers(w, b)[:, lanes], shape.kinds[1], shape)
         total = (signs[0] * signs[1] * left) @ right.transpose(0, 1, 3, 2)
         total = total + signs[2] * _accumulator(w, inst, places, dtype)
-        packed = np.empty((w.n, _LANES, target.dwords * 4 // np.dtype(dtype).itemsize), dtype)
-        packed[:, places[0], places[1]] = total
-        words = packed.view(np.uint32)
-        for i in range(target.dwords):
-            w.put(target.code - VGPR + i, words[:, :, i], None)
+        _store(w, target, places, total, dtype)
 
     return run

@@ -30,7 +30,9 @@ from boards.amd.wave.operands import (
     writer,
 )
 from boards.amd.wave.pairs import PAIRS
+from boards.amd.wave.scaled import bind_scaled
 from boards.amd.wave.state import Waves
+from boards.amd.wave.swaps import SWAPS
 from boards.amd.wave.vector import Run
 from boards.machine.arrays import Array
 
@@ -57,8 +59,10 @@ def _bind(inst: Instruction) -> Run | None:
         raise UnsupportedOperand(f"{name} with SDWA")
     if name in _SPECIAL:
         return _SPECIAL[name](inst)
-    if inst.encoding == "VOP3M" or "accvgpr" in name:
+    if inst.encoding in ("VOP3M", "VOP3PX") or "accvgpr" in name:
         return bind_mfma(inst)
+    if name.startswith("v_cvt_scalef32"):
+        return bind_scaled(inst)
     if name in PAIRS:
         return PAIRS[name](inst)
     if name.startswith("v_pk_"):
@@ -304,4 +308,5 @@ _SPECIAL: dict[str, Callable[[Instruction], Run]] = {
     "v_mbcnt_lo_u32_b32": _mbcnt,
     "v_mbcnt_hi_u32_b32": _mbcnt,
     "v_swap_b32": _swap,
+    **SWAPS,
 }

@@ -7,6 +7,7 @@ from collections.abc import Set
 import numpy as np
 
 from boards.amd.isa.decode import Dpp, Family, Instruction
+from boards.amd.isa.layout import all_ones
 from boards.amd.isa.text import disassemble
 from boards.amd.wave.dpp import written_lanes
 from boards.amd.wave.lanes import dpp_sources
@@ -16,10 +17,20 @@ from boards.amd.wave.touch import Touch
 from boards.amd.wave.types import Report, Strict, Violation
 from boards.machine.arrays import Array, Words
 
-_NEVER = -1
+_NEVER, _MANY = -1, 1 << 31
 _PARTS = {0: ("v", "vl", "vh"), 1: ("v", "vl"), 2: ("v", "vh")}
 """What is on its way to a vector register or its halves and meets an access of all, or a half."""
 _PART = {0: "v", 1: "vl", 2: "vh"}
+
+
+def _most(family: Family) -> dict[str, int]:
+    """How many operations each counter can count: what its field in a wait holds."""
+    names = {name for group in family.counters.values() for name in group}
+    fields = [pieces for counters in family.waits.values() for pieces in counters.items()]
+    return {
+        name: max((all_ones(p) for counter, p in fields if counter == name and p), default=_MANY)
+        for name in names
+    }
 
 
 class Observer:
@@ -37,6 +48,7 @@ class Observer:
         self._issued = {c: np.zeros(w.count, np.int64) for c in names}
         self._done = {c: np.zeros(w.count, np.int64) for c in names}
         self._unordered = {c: np.zeros(w.count, np.int64) for c in names}
+        self._most = _most(family)
         self._lds_tickets: dict[str, Array] = {}
         """Counter -> the latest access to LDS of each wave that no barrier orders by itself."""
         self._pending: dict[tuple[str, int], dict[str, Array]] = {}
@@ -182,6 +194,7 @@ class Observer:
         for counter in self.family.counters[t.counter]:
             self._issued[counter][w.sel] += 1
             ticket = self._issued[counter]
+            self._stall(w, counter)
             if t.counter in self.family.unordered:
                 self._unordered[counter][w.sel] = ticket[w.sel]
             self._pending_vector.update(t.vector_writes)
@@ -193,6 +206,14 @@ class Observer:
                     tickets[counter] = np.full(w.count, _NEVER, np.int64)
                 late = self._waves_of(w, t, counter)
                 tickets[counter][late] = ticket[late]
+
+    def _stall(self, w: Waves, counter: str) -> None:
+        """A counter that is full holds the next operation up until the oldest one is done."""
+        # src: llvm SIInsertWaitcnts.cpp, getWaitCountMax: no wait for what so many others follow.
+        done = self._done[counter]
+        oldest = self._issued[counter][w.sel] - self._most[counter]
+        known = self._unordered[counter][w.sel] <= done[w.sel]
+        done[w.sel] = np.maximum(done[w.sel], np.where(known, oldest, done[w.sel]))
 
     def _waves_of(self, w: Waves, t: Touch, counter: str) -> Array:
         """The selected waves whose result comes with `counter`: of a FLAT load, LDS's or not."""

@@ -37,6 +37,11 @@ _PAIRS = frozenset({_PAIR_MOVE, "v_pk_add_f32", "v_pk_fma_f32", "v_pk_mul_f32"})
 """LLVM makes one of two operations of which only one has a meaning, on gfx90a and later."""
 _NO_RESULT = ("s_cmp", "s_bitcmp", "s_setreg", "s_setpc", "s_barrier", "s_sleep", "s_set_gpr")
 _ACCUMULATES = ("fmac", "dot2acc", "dot2c_", "dot4c_", "dot8c_", "v_mac_")
+_KEEPS = (
+    "v_swap_b32", "v_permlane16_swap", "v_permlane32_swap", "v_cvt_sr_", "v_cvt_scalef32_pk_fp",
+    "v_cvt_scalef32_pk_bf8",
+)  # fmt: skip
+"""Instructions that read their destination, too: they change a part of it, or exchange it."""
 _STORES = ("store_", "ds_store")
 _SHORT_ACCESS = re.compile(
     r"(?:ds_|buffer_)?(?:load_.*d16(?!_format)|(store)_(?:d16_hi_)?b(?:8|16)(?:_d16_hi)?$)"
@@ -268,7 +273,7 @@ def _implied(inst: Instruction, reads: list[Operand]) -> None:
         reads.append(inst.operands[0])
     if inst.meaning.startswith("v_div_fmas") or inst.name == "v_dual_cndmask_b32":
         reads.append(Operand("V", VCC, 1))
-    if inst.meaning == "v_swap_b32" or inst.meaning.startswith("v_cvt_sr_"):
+    if inst.meaning.startswith(_KEEPS):
         reads.append(inst.operands[0])
 
 

@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from boards.amd.isa import convert_ops, float_ops, floats, gfx12_ops, older_ops, rare_ops
+from boards.amd.isa import (
+    convert_ops,
+    float_ops,
+    floats,
+    gfx12_ops,
+    gfx950_ops,
+    older_ops,
+    rare_ops,
+)
 from boards.amd.isa.decode import VCC, VGPR, Instruction, Operand
 from boards.amd.isa.vector_ops import OPS, Op
 from boards.amd.wave.dpp import permuted, written_lanes
@@ -42,7 +50,7 @@ _NEVER_ROUND = (
     "v_sqrt", "v_exp", "v_log", "v_sin", "v_cos", "v_div_scale", "v_div_fixup",
 )  # fmt: skip
 """Exact results, or approximations whose tables the rounding mode does not reach."""
-_MODULES = (convert_ops, float_ops, gfx12_ops, older_ops, rare_ops)
+_MODULES = (convert_ops, float_ops, gfx12_ops, gfx950_ops, older_ops, rare_ops)
 """Importing them fills OPS."""
 
 
