@@ -9,6 +9,7 @@ from drivers.base.contracts import World
 from drivers.machine.lines import OK, WARN, Line
 from drivers.qcom.look import firmware_advice, look
 from drivers.qcom.page_faults import kgsl_lines, msm_lines
+from drivers.qcom.release import refusal
 
 TOPIC: Final = "gpus"
 FAULTS: Final = {"KGSL": kgsl_lines, "MSM": msm_lines}
@@ -18,6 +19,9 @@ def rows(world: World, environ: Mapping[str, str]) -> Iterator[Line]:
     """Rows of the Adrenos; none on a machine without one."""
     found = look(world)
     for node in found.nodes:
+        old = refusal(world, node.way)
+        if old is not None:
+            yield Line(TOPIC, WARN, f"{node.title}: {old.message}", old.hint)
         if node.ok:
             yield Line(TOPIC, OK, f"{node.title}: {node.reason}")
             yield from FAULTS[node.way](world, TOPIC)

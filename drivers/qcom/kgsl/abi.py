@@ -27,7 +27,8 @@ class MemFlag(IntFlag):
 ALIGN_SHIFT: Final = 16
 """KGSL_MEMALIGN_SHIFT: the alignment as a power of two."""
 PAGE_SHIFT: Final = 12
-"""Objects are mapped at their id times a page."""
+"""Of the GPU's pages. Objects are mapped at their id times a page of the kernel's.
+# src: msm-4.9 to 6.x, kgsl.c kgsl_mmap(), get_mmap_entry(): vma->vm_pgoff"""
 
 
 class ContextFlag(IntFlag):

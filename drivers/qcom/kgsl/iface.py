@@ -21,9 +21,11 @@ from drivers.base.errors import (
 from drivers.base.lent import check_inside
 from drivers.base.order import is_in_order
 from drivers.base.oserrors import errno_of
+from drivers.base.pages import PAGE_BYTES
 from drivers.base.undo import Step, Undo, run_all
 from drivers.gpu.iface import GpuClock, GpuIface, Memory, Use
 from drivers.gpu.incident import Incident
+from drivers.qcom import mapping, release
 from drivers.qcom.clock import CounterClock
 from drivers.qcom.iface import LentMemory, NoGpuAddress, Plan
 from drivers.qcom.kgsl import imports, memory
@@ -63,7 +65,7 @@ KGSL_CONTEXT_NO_FAULT_TOLERANCE, as ours are; the GPU's own scheduler of newer c
 # src: msm-4.9 to 6.x, adreno_dispatch.c _adreno_dispatch_check_timeout(), adreno_drawobj_timeout"""
 POLL_S: Final = 0.001
 """How long a wait sleeps where no context has work."""
-_ARENA_BYTES: Final = 4096
+_ARENA_BYTES: Final = mapping.PAGE_BYTES
 _WORD: Final = struct.Struct("<I")
 _LEVEL_OFF: Final = 2048
 """In the arena, of what a property's structure points at."""
@@ -86,6 +88,7 @@ class KgslIface:
         self.gone: DeviceError | None = None
         self.forked = self.coherent = False
         self.objects = self.bytes_held = 0
+        self.page_bytes = PAGE_BYTES
         self._queues: list[KgslQueue] = []
         self._looking = RLock()
         self._undo: list[Step] = [partial(world.close, fd), arena.close]
@@ -104,7 +107,7 @@ class KgslIface:
             self.memory_bytes = memory_bytes(self.world)
             if not self.info.mmu_enabled:
                 raise Unsupported(f"{PATH}: the GPU's MMU is off", hint="use a kernel that has it")
-            self.coherent = memory.is_coherent(self.world, self.fd)
+            self.coherent, self.page_bytes = memory.look(self.world, self.fd)
 
     def property(self, kind: Prop, given: bytes) -> bytes:
         """A property of so many bytes; some read their argument from there."""
@@ -300,6 +303,7 @@ def open_kgsl(world: World, index: int) -> KgslIface:
     with Undo() as undo:
         fd = world.open(PATH, os.O_RDWR)
         undo.add(partial(world.close, fd))
+        release.check(world, "KGSL")
         arena = world.mmap(-1, _ARENA_BYTES)
         undo.add(arena.close)
         iface = KgslIface(world, fd, arena)

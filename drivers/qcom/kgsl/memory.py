@@ -30,6 +30,10 @@ from drivers.qcom.kgsl.abi import (
 )
 from drivers.qcom.mapping import map_memory
 
+_PAGES: Final = (1 << 12, 1 << 14, 1 << 16)
+"""Of kernels. # src: arch/arm64/Kconfig"""
+MOST_BYTES: Final = 0xFFFF_FFFF
+"""Of an object. # src: msm-4.9 to 6.x, kgsl.c gpumem_alloc_entry(), EINVAL above UINT_MAX"""
 _READ_ONLY: Final = frozenset({Use.CODE, Use.CONSTANT, Use.PACKETS, Use.HOST_CODE})
 
 
@@ -41,6 +45,8 @@ class Gpu(Protocol):
     objects: int
     bytes_held: int
     forked: bool
+    page_bytes: int
+    """Of the kernel."""
     coherent: bool
     """Whether its SMMU looks into the host's caches."""
 
@@ -101,12 +107,18 @@ class CachedMemory(KgslMemory):
         self.gpu.sync(self.number, off, nbytes, CacheOp.TO_GPU | CacheOp.FROM_GPU)
 
 
-def is_coherent(world: World, fd: int) -> bool:
-    """Whether KGSL keeps the flag that its SMMU looks into the host's caches, of a page."""
+def look(world: World, fd: int) -> tuple[bool, int]:
+    """(whether the SMMU looks into the host's caches, bytes of the kernel's pages).
+
+    KGSL keeps a flag of an object for the first, and makes it of whole pages.
+    # src: msm-4.9 to 6.x, kgsl_sharedmem.c: PAGE_ALIGN() of the size. Raises: MalformedInput.
+    """
     wanted = MemFlag.WRITEBACK | MemFlag.IOCOHERENT
     made = OBJECT_ALLOC(world, fd, ObjectAlloc(nbytes=PAGE_BYTES, flags=int(wanted)))
     OBJECT_FREE(world, fd, ObjectFree(id=made.id))
-    return bool(made.flags & MemFlag.IOCOHERENT)
+    if made.nbytes not in _PAGES:
+        raise MalformedInput(f"KGSL made {made.nbytes} bytes of {PAGE_BYTES}", hint="report it")
+    return bool(made.flags & MemFlag.IOCOHERENT), made.nbytes
 
 
 def _flags(gpu: Gpu, use: Use, *, cached: bool) -> MemFlag:
@@ -123,7 +135,12 @@ def allocate(gpu: Gpu, nbytes: int, use: Use, name: str, *, host: bool) -> KgslM
 
     Raises: OutOfMemory; what KGSL refuses.
     """
-    nbytes = -(-nbytes // PAGE_BYTES) * PAGE_BYTES
+    nbytes = -(-nbytes // gpu.page_bytes) * gpu.page_bytes
+    if nbytes > MOST_BYTES:
+        raise OutOfMemory(
+            f"KGSL makes objects of less than 4 GiB, not of {nbytes:,} bytes", requested=nbytes,
+            used=gpu.bytes_held, cached=0, limit=MOST_BYTES, hint="use smaller buffers",
+        )  # fmt: skip
     cached = host and use is Use.DEVICE
     flags = _flags(gpu, use, cached=cached) | PAGE_SHIFT << ALIGN_SHIFT
     with Undo() as undo:
@@ -135,7 +152,7 @@ def allocate(gpu: Gpu, nbytes: int, use: Use, name: str, *, host: bool) -> KgslM
         undo.add(partial(OBJECT_FREE, gpu.world, gpu.fd, ObjectFree(id=made.id)))
         if not made.id or made.mmapsize < nbytes:
             raise MalformedInput(f"KGSL made object {made.id} of {made.mmapsize:#x} bytes")
-        region, unmap = map_memory(gpu.world, gpu.fd, nbytes, made.id << PAGE_SHIFT)
+        region, unmap = map_memory(gpu.world, gpu.fd, nbytes, made.id * gpu.page_bytes)
         undo.add(unmap)
         info = OBJECT_INFO(gpu.world, gpu.fd, ObjectInfo(id=made.id))
         _check(info, flags, region.cpu_va)

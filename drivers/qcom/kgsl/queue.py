@@ -12,6 +12,7 @@ from drivers.base.errors import UseAfterFree
 from drivers.base.oserrors import errno_of
 from drivers.base.undo import Step, Undo, run_all
 from drivers.gpu.iface import Memory, Use
+from drivers.qcom import mapping
 from drivers.qcom.iface import Plan
 from drivers.qcom.kgsl import memory
 from drivers.qcom.kgsl.abi import (
@@ -29,7 +30,7 @@ from drivers.qcom.kgsl.abi import (
 )
 from drivers.qcom.kgsl.memory import KgslMemory
 
-LIST_BYTES: Final = 4096
+LIST_BYTES: Final = mapping.PAGE_BYTES
 FLAGS: Final = (
     ContextFlag.SAVE_GMEM | ContextFlag.NO_GMEM_ALLOC | ContextFlag.PREAMBLE
     | ContextFlag.NO_FAULT_TOLERANCE | ContextFlag.PREEMPT_FINEGRAIN

@@ -19,6 +19,7 @@ from drivers.base.ioctl import Ioctl, Struct, i32, i64, u32, u64
 from drivers.base.oserrors import errno_of
 from drivers.base.pages import PAGE_BYTES
 from drivers.base.undo import Step, Undo, run_all
+from drivers.qcom import mapping
 from drivers.qcom.msm.abi import (
     COMMAND_BASE,
     GET_PARAM,
@@ -42,7 +43,7 @@ OP_UNMAP, OP_MAP = 0, 1
 GUARD_BYTES: Final = PAGE_BYTES
 WAIT_NS: Final = 5_000_000_000
 _NS_PER_S: Final = 1_000_000_000
-_ARENA_BYTES: Final = 4096
+_ARENA_BYTES: Final = mapping.PAGE_BYTES
 _SYNC_OFF: Final = 64
 
 

@@ -24,6 +24,7 @@ from drivers.base.undo import Step, Undo, run_all
 from drivers.gpu.iface import GpuClock, GpuIface, Memory, Use
 from drivers.gpu.incident import Incident
 from drivers.machine.buses import render_nodes
+from drivers.qcom import mapping, release
 from drivers.qcom.clock import NS_PER_S, CounterClock
 from drivers.qcom.iface import Plan
 from drivers.qcom.msm import memory, prime
@@ -56,7 +57,7 @@ that made no progress in its command buffers then, or is not done after four loo
 MOST_PRIORITIES: Final = 64
 """More than 4 rings times the scheduler's levels. # src: Linux 6.12, msm_gpu.h, MSM_GPU_MAX_RINGS,
 NR_SCHED_PRIORITIES"""
-_ARENA_BYTES: Final = 4096
+_ARENA_BYTES: Final = mapping.PAGE_BYTES
 _WORD: Final = struct.Struct("<I")
 GPU_FAULT: Final = "GPU fault"
 
@@ -259,6 +260,7 @@ def open_msm(world: World, index: int, *, bind: bool = False) -> MsmIface:
             f"there is no QCOM:{index}: msm has {len(nodes)} render nodes",
             hint="on a Qualcomm machine with a mainline kernel: `modprobe msm`",
         )
+    release.check(world, "MSM")
     with Undo() as undo:
         fd = world.open(nodes[index], os.O_RDWR)
         undo.add(partial(world.close, fd))

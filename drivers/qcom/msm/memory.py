@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 from functools import partial
+from mmap import PAGESIZE
 from typing import Final, Protocol
 
 from drivers.base.contracts import Region, World
@@ -113,7 +114,7 @@ def is_coherent(world: World, fd: int) -> bool:
 
 def allocate(gpu: Gpu, nbytes: int, use: Use, name: str, *, host: bool) -> MsmMemory:
     """Memory for one use. Raises: OutOfMemory; what msm refuses."""
-    nbytes = -(-nbytes // PAGE_BYTES) * PAGE_BYTES
+    nbytes = -(-nbytes // PAGESIZE) * PAGESIZE
     cached = host and use is Use.DEVICE and gpu.coherent
     flags = BoFlag.CACHED_COHERENT if cached else BoFlag.WC
     if use in _READ_ONLY:

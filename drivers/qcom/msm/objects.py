@@ -10,7 +10,7 @@ from threading import RLock
 from typing import Final
 
 from drivers.base.contracts import Region, World
-from drivers.base.pages import PAGE_BYTES
+from drivers.qcom.mapping import PAGE_BYTES
 from drivers.qcom.msm.abi import SubmitBo, SubmitBoFlag
 
 _FLAGS: Final = SubmitBoFlag.READ

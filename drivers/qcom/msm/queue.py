@@ -12,6 +12,7 @@ from drivers.base.errors import UseAfterFree
 from drivers.base.oserrors import errno_of
 from drivers.base.undo import Step, Undo, run_all
 from drivers.gpu.iface import Memory, Use
+from drivers.qcom import mapping
 from drivers.qcom.iface import Plan
 from drivers.qcom.msm import memory
 from drivers.qcom.msm.abi import (
@@ -29,7 +30,7 @@ from drivers.qcom.msm.abi import (
 from drivers.qcom.msm.bind import unusable
 from drivers.qcom.msm.memory import MsmMemory
 
-LIST_BYTES: Final = 4096
+LIST_BYTES: Final = mapping.PAGE_BYTES
 _CMD: Final = struct.Struct("<6IQ")
 _PLACE: Final = struct.Struct("<II")
 """Of a command: submit_offset, size."""
