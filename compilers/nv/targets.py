@@ -75,6 +75,7 @@ TARGETS: Final[Mapping[str, NvTarget]] = {
         NvTarget("sm_90a", 90, 228 << 10, "hopper"),
         NvTarget("sm_100", 100, 228 << 10, "ampere"),
         NvTarget("sm_103", 103, 228 << 10, "ampere"),
+        NvTarget("sm_110", 110, 228 << 10, "ampere"),
         NvTarget("sm_120", 120, 100 << 10, "ampere"),
         NvTarget("sm_121", 121, 100 << 10, "ampere"),
     )

@@ -40,6 +40,7 @@ from queues.nv.compute_queue import NvComputeQueue
 from queues.nv.contracts import Item
 from queues.nv.copy_queue import NvCopyQueue
 from queues.nv.generations import target_of
+from queues.nv.occupancy import check_block
 
 if TYPE_CHECKING:
     from drivers.gpu.owner import Owner, SignalValue
@@ -254,6 +255,7 @@ class NvDevice:
             block = program.kernel.block
         else:
             launches.check_block(block, program.kernel.max_block, repr(program))
+            check_block(program.name, program.kernel.code.registers, (block[0], block[1], block[2]))
         launches.check_shared(shared_bytes, program.declared_bytes, self.limits, repr(program))
         return Item((), program, program.masked([*values]), grid, block, shared_bytes)
 

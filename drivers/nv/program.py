@@ -12,9 +12,10 @@ from drivers.base.launches import check_binary
 from drivers.base.undo import Undo
 from drivers.gpu.iface import GpuIface, Memory, Use
 from queues.nv.constant_bank import bank_of
-from queues.nv.generations import KIB, MAX_BLOCK
+from queues.nv.generations import KIB, MAX_BLOCK, WARP_LANES
 from queues.nv.kernel_code import NvCode
 from queues.nv.launch import Block, Kernel, Launcher
+from queues.nv.occupancy import warps_by_registers
 
 MAX_IMAGE_BYTES: Final = 256 << 20
 PREFETCH_BYTES: Final = 4 * KIB
@@ -187,7 +188,7 @@ def _fixed(binary: Binary, code: NvCode, base: int) -> bytes:
 def _kernel(binary: Binary, code: NvCode, base: int) -> Kernel:
     needs = binary.resources
     most = needs.max_block or code.max_threads or MAX_BLOCK
-    block = needs.block or most
+    block = needs.block or min(most, warps_by_registers(code.registers) * WARP_LANES)
     if not 0 < block <= most <= MAX_BLOCK:
         raise MalformedInput(f"{binary.name}: {block} of {most} lanes in a workgroup")
     given = needs.args

@@ -77,11 +77,12 @@ NEWEST_FIRST: Final = (GB20X, GB100, GH100, AD10X, GA10X, GA100, TURING)
 BY_COMPUTE: Final = {one.compute: one for one in NEWEST_FIRST}
 
 SM_VERSIONS: Final = {
-    0x705: 75, 0x800: 80, 0x802: 80, 0x806: 86, 0x809: 89, 0x900: 90, 0xA00: 100, 0xA03: 103,
-    0xA04: 120, 0xC00: 120, 0xC01: 121,
+    0x705: 75, 0x800: 80, 0x802: 80, 0x806: 86, 0x809: 89, 0x900: 90, 0xA00: 100, 0xA01: 110,
+    0xA03: 103, 0xA04: 120, 0xC00: 120, 0xC01: 121,
 }  # fmt: skip
 """What RM reports -> the architecture of compilers.
-# src: ctrl2080gr.h NV2080_CTRL_GR_INFO_SM_VERSION_*; GB20x reports 10.4 (tinygrad ops_nv.py)"""
+# src: ctrl2080gr.h NV2080_CTRL_GR_INFO_SM_VERSION_*; GB20x reports 10.4 (tinygrad ops_nv.py);
+# src: CUDA 13.0 release notes: sm_101 of CUDA 12 is sm_110"""
 
 
 def generation_of(classes: frozenset[int]) -> Generation:

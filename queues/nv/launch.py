@@ -22,6 +22,7 @@ from queues.nv import words as nv_words
 from queues.nv.classes import WORD_BITS, WORD_BYTES, WORD_MASK, Subchannel
 from queues.nv.constant_bank import STACK_KEPT_BYTES, STACK_TOP, bank_of
 from queues.nv.kernel_code import NvCode
+from queues.nv.occupancy import check_block, resident_blocks
 from queues.nv.qmd import QMD_SHIFT, Qmd, QmdLayout, layout_of
 from queues.nv.words import Target
 
@@ -112,17 +113,22 @@ def build_qmd(target: Target, kernel: Kernel, block: Block) -> Qmd:
     qmd.put_address("PROGRAM_ADDRESS", kernel.code_va)
     qmd.put("REGISTER_COUNT", code.registers)
     qmd.put("BARRIER_COUNT", code.barriers)
-    _put_memory(target, kernel, qmd)
+    _put_memory(target, kernel, qmd, prod(block))
     return qmd
 
 
-def _put_memory(target: Target, kernel: Kernel, qmd: Qmd) -> None:
-    """Shared and private memory, constant banks."""
+def _put_memory(target: Target, kernel: Kernel, qmd: Qmd, lanes: int) -> None:
+    """Shared and private memory, constant banks.
+
+    Of an SM's L1, one workgroup needs the least; wanted is enough for all that registers and lanes
+    allow at once. # src: Mesa nak/qmd.rs gv100_get_qmd_smem_config() of 2025
+    """
     shared = _up(kernel.shared_bytes, SHARED_ALIGN)
     qmd.put("SHARED_MEMORY_SIZE", shared)
-    least = shared_config(target, shared)
-    qmd.put("MIN_SM_CONFIG_SHARED_MEM_SIZE", least)
-    qmd.put("TARGET_SM_CONFIG_SHARED_MEM_SIZE", least)
+    qmd.put("MIN_SM_CONFIG_SHARED_MEM_SIZE", shared_config(target, shared))
+    blocks = resident_blocks(target.sm, kernel.code.registers, lanes)
+    wanted = min(shared * blocks, target.shared_kib[-1] * _KIB)
+    qmd.put("TARGET_SM_CONFIG_SHARED_MEM_SIZE", shared_config(target, wanted))
     qmd.put("MAX_SM_CONFIG_SHARED_MEM_SIZE", target.shared_kib[-1] // WORD_BYTES + 1)
     qmd.put("SHADER_LOCAL_MEMORY_HIGH_SIZE", kernel.lane_bytes)
     banks = [(0, 0, kernel.code.bank0_bytes), *kernel.banks]
@@ -158,6 +164,7 @@ class Launcher:
     def __init__(self, target: Target, kernel: Kernel, block: Block, progress_va: int) -> None:
         if prod(block) > kernel.max_block:
             raise BadArgument(f"{kernel.name}: {prod(block)} lanes", hint="use smaller workgroups")
+        check_block(kernel.name, kernel.code.registers, block)
         self.kernel, self.block = kernel, block
         layout = layout_of(target.qmd)
         push, payload = _methods(target, progress_va)
