@@ -17,7 +17,10 @@ from drivers.base.pages import PAGE_BYTES
 from queues.nv.generations import SHARED_WINDOW
 
 KEPT_AS: Final = "/dev/nvidia-uvm"
+BIG_BYTES: Final = 64 << 10
 HUGE_BYTES: Final = 2 << 20
+"""Page sizes of GPUs, beside PAGE_BYTES. # src: kern_gmmu.c kgmmuGetMaxBigPageSize_HAL() of Volta
+and later"""
 FIRST_VA: Final = 4 << 30
 LAST_VA: Final = SHARED_WINDOW
 """From here on generic addresses are shared and private memory."""
@@ -56,7 +59,7 @@ class Addresses:
 
 
 def _align(nbytes: int) -> int:
-    return HUGE_BYTES if nbytes >= HUGE_BYTES else PAGE_BYTES
+    return next((one for one in (HUGE_BYTES, BIG_BYTES) if nbytes >= one), PAGE_BYTES)
 
 
 def addresses_of(world: World) -> Addresses:

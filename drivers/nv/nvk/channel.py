@@ -24,12 +24,14 @@ from drivers.nv.nvk.allocations import (
     ChannelGroupAlloc,
     ContextShareAlloc,
     CopyAlloc,
+    DebuggerAlloc,
     Notification,
     RmClass,
 )
 from drivers.nv.nvk.controls import GET_WORK_SUBMIT_TOKEN, WorkSubmitToken
 from drivers.nv.nvk.memory import Gpu as MemoryGpu
 from drivers.nv.nvk.memory import NvMemory, allocate
+from drivers.nv.nvk.status import hint
 from queues.nv.generations import Generation
 from queues.nv.words import ENTRY_BYTES
 
@@ -66,7 +68,7 @@ class Channel:
 
     def __init__(self, gpu: Gpu, plan: Plan) -> None:
         self.gpu, self.plan = gpu, plan
-        self.handle = self.group = self.engine = 0
+        self.handle = self.group = self.engine = self.debugger = 0
         self.dead = False
         self._undo: list[Step] = []
         self._place = (0, 0)
@@ -118,6 +120,7 @@ class Channel:
             )
         self.handle = self._object("channel", self.group, gpu.generation.gpfifo, args)
         self.engine = self._engine(engine)
+        self._watch()
         token = client.control(self.handle, GET_WORK_SUBMIT_TOKEN, WorkSubmitToken())
         self._place = gpu.space.register_channel(self.handle)
         self._undo.append(self._unregister)
@@ -132,6 +135,21 @@ class Channel:
             return self._object("compute object", self.handle, generation.compute)
         args = CopyAlloc(version=COPY_BY_ENGINE_TYPE, engine_type=engine)
         return self._object("copy object", self.handle, generation.copy, args)
+
+    def _watch(self) -> None:
+        """Make the object that faults are read through, while there is none.
+
+        After a fault it may be too late: RM clears the SMs' error states when it takes the channel
+        away. Where RM refuses it (a GPU that lets nobody debug), faults are reported with less.
+        # src: src/nvidia/src/kernel/gpu/gr/kernel_sm_debugger_session.c ksmdbgssnConstruct_IMPL();
+        # src: clients known to run make it with the channel (tinygrad ops_nv.py)
+        """
+        if self.plan.compute:
+            gpu = self.gpu
+            args = DebuggerAlloc(h_app_client=gpu.client.handle, h_class3d_object=self.engine)
+            with hint():
+                kind = RmClass.GT200_DEBUGGER
+                self.debugger = self._object("debugger", gpu.device, kind, args)
 
     def _unregister(self) -> None:
         self.gpu.space.unregister_channel(self.handle, self._place)

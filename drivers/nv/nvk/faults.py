@@ -7,12 +7,13 @@ kernel's log an "Xid"), and the debugger's controls say what happened.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from enum import IntEnum
 from typing import Final
 
 from drivers.base.errors import DeviceError
 from drivers.gpu.incident import ECC, Incident, PageFault
-from drivers.nv.nvk.allocations import DebuggerAlloc, Notification, RmClass
+from drivers.nv.nvk.allocations import Notification
 from drivers.nv.nvk.channel import Channel
 from drivers.nv.nvk.controls import (
     GET_MMU_FAULT_INFO,
@@ -107,14 +108,13 @@ class Faults:
         cause = cause or known or f"channel error {code}"
         return Incident(cause=f"{client}: {cause}" if client and cause != ECC else cause, pc=pc)
 
-    def _page(self, channel: Channel, client: str) -> PageFault | None:
+    def _page(self, channel: Channel, where: str) -> PageFault | None:
         """The first MMU fault that RM has for the engine."""
+        if not channel.debugger:
+            return None
+        client = channel.gpu.client
         try:
-            debugger = _debugger(channel)
-            try:
-                found = channel.gpu.client.control(debugger, READ_MMU_FAULT_INFO, MmuFaults())
-            finally:
-                channel.gpu.client.free(debugger, channel.gpu.device)
+            found = client.control(channel.debugger, READ_MMU_FAULT_INFO, MmuFaults())
         except DeviceError:
             return None
         if not found.count:
@@ -123,32 +123,32 @@ class Faults:
         address = int.from_bytes(first[:8], "little")
         kind, access = (int.from_bytes(first[at : at + 4], "little") for at in (8, 12))
         what = _KINDS.get(kind, f"MMU fault {kind}")
-        return PageFault(address, what, _ACCESSES.get(access, f"access {access}"), False, client)
+        return PageFault(address, what, _ACCESSES.get(access, f"access {access}"), False, where)
 
     def _exception(self, channel: Channel) -> tuple[str, int]:
-        """(what a warp did, its program counter) of the first SM with an error."""
-        try:
-            debugger = _debugger(channel)
-            try:
-                return self._first_error(channel, debugger)
-            finally:
-                channel.gpu.client.free(debugger, channel.gpu.device)
-        except DeviceError:
-            return "", 0
+        """(what a warp did, its program counter) of the first SM with an error.
 
-    def _first_error(self, channel: Channel, debugger: int) -> tuple[str, int]:
-        """As many SMs at once as a call has room for. Raises: what RM refuses."""
-        for start in range(0, self._sms, MAX_SMS):
-            count = min(MAX_SMS, self._sms - start)
-            args = SmErrorStates(
-                h_target_channel=channel.handle, num_sms_to_read=count, starting_sm=start
-            )
-            found = channel.gpu.client.control(debugger, READ_SM_ERROR_STATES, args)
-            raw = found.sm_error_state_array
-            for at in range(0, count * SM_STATE_BYTES, SM_STATE_BYTES):
-                what = warp_error(_u32(raw, at + _ESR_OFF))
-                if what:
-                    return what, _u32(raw, at + _PC64_OFF) | _u32(raw, at + _PC64_OFF + 4) << 32
+        The first call asks for as many SMs as it has room for: a chip whose SMs are not numbered
+        without gaps is read whole. Further ones may be refused, where a chip has fewer SMs.
+        """
+        with suppress(DeviceError):
+            for start in range(0, max(self._sms, 1), MAX_SMS):
+                found = self._error_from(channel, start)
+                if found[0]:
+                    return found
+        return "", 0
+
+    def _error_from(self, channel: Channel, start: int) -> tuple[str, int]:
+        """The same from one SM on. Raises: what RM refuses."""
+        args = SmErrorStates(
+            h_target_channel=channel.handle, num_sms_to_read=MAX_SMS, starting_sm=start
+        )
+        found = channel.gpu.client.control(channel.debugger, READ_SM_ERROR_STATES, args)
+        raw = found.sm_error_state_array
+        for at in range(0, MAX_SMS * SM_STATE_BYTES, SM_STATE_BYTES):
+            what = warp_error(_u32(raw, at + _ESR_OFF))
+            if what:
+                return what, _u32(raw, at + _PC64_OFF) | _u32(raw, at + _PC64_OFF + 4) << 32
         return "", 0
 
 
@@ -166,10 +166,3 @@ def _of_channel(channel: Channel, client: str) -> PageFault | None:
     if not address:
         return None
     return PageFault(address, _KINDS.get(found.fault_type, "unmapped"), "access", False, client)
-
-
-def _debugger(channel: Channel) -> int:
-    """An object whose controls read the errors of a channel's compute object."""
-    gpu = channel.gpu
-    args = DebuggerAlloc(h_app_client=gpu.client.handle, h_class3d_object=channel.engine)
-    return gpu.client.alloc("a debugger", gpu.device, RmClass.GT200_DEBUGGER, args)

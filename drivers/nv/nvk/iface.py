@@ -36,7 +36,7 @@ from drivers.nv.nvk.escapes import (
 from drivers.nv.nvk.facts import read_classes, read_copy_engine, read_facts, read_uuid
 from drivers.nv.nvk.faults import Faults
 from drivers.nv.nvk.memory import CTL_PATH, NvMemory, allocate, map_host, unmap_host, wrap
-from drivers.nv.nvk.modes import check_plain, reserve
+from drivers.nv.nvk.modes import boost, check_plain, reserve
 from drivers.nv.nvk.uvm_space import open_uvm
 
 USERMODE_BYTES: Final = 0x10000
@@ -85,6 +85,7 @@ class NvkIface:
             self._open_device(compute=True)
             self._open_space()
             self._open_doorbell()
+            self._undo.append(partial(self._calm, boost(self.client, self.subdevice)))
             self.clock = NvClock(self.world, self.doorbell_page)
 
     def open_briefly(self) -> None:
@@ -121,6 +122,11 @@ class NvkIface:
         self.space = open_uvm(self.world, client.abi, client.ctl_fd, client.handle)
         self._undo.append(self.space.close)
         self.space.register(read_uuid(client, self.subdevice), self.va_space)
+
+    def _calm(self, clear: Step) -> None:
+        """Let clocks fall again. In a child of the process: nothing."""
+        if not self.client.forked:
+            clear()
 
     def _open_doorbell(self) -> None:
         kind = self.generation.usermode

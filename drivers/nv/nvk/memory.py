@@ -16,7 +16,7 @@ from drivers.base.ioctl import Struct
 from drivers.base.pages import PAGE_BYTES
 from drivers.base.undo import Step, Undo, run_all
 from drivers.gpu.iface import GpuIface, Use
-from drivers.nv.nvk.addresses import HUGE_BYTES
+from drivers.nv.nvk.addresses import BIG_BYTES, HUGE_BYTES
 from drivers.nv.nvk.allocations import (
     CACHING_DEFAULT,
     FORMAT_PITCH,
@@ -130,7 +130,7 @@ class NvMemory:
 def allocate(gpu: Gpu, nbytes: int, use: Use, name: str, *, host: bool = False) -> NvMemory:
     """Memory for one use. Raises: OutOfMemory; what RM and UVM refuse."""
     system = use in _SYSTEM
-    align = HUGE_BYTES if nbytes >= HUGE_BYTES and not system else PAGE_BYTES
+    align = PAGE_BYTES if system else HUGE_BYTES if nbytes >= HUGE_BYTES else BIG_BYTES
     nbytes = -(-nbytes // align) * align
     kind = RmClass.NV01_MEMORY_SYSTEM if system else RmClass.NV01_MEMORY_LOCAL_USER
     with Undo() as undo:
@@ -151,11 +151,18 @@ def allocate(gpu: Gpu, nbytes: int, use: Use, name: str, *, host: bool = False) 
 
 
 def _wanted(gpu: Gpu, nbytes: int, align: int, system: bool) -> Struct:
-    """What RM is asked for."""
+    """What RM is asked for.
+
+    Video memory below 2 MiB has the page size that RM chooses: 64 KiB, which is how RM gives it out
+    anyway. UVM maps it in pages of that size where address and length allow it.
+    # src: src/nvidia/src/kernel/gpu/mem_mgr/mem_mgr.c memmgrDeterminePageSize_IMPL() (DEFAULT, a
+    # src: client's memory), kernel-open/nvidia-uvm/uvm_map_external.c (mapping_page_size):
+    # src: 535.288.01 and 595.45.04
+    """
     flags, attr2 = _FLAGS, Attr2.ZBC_PREFER_NO_ZBC
-    attr = Attr.PAGE_SIZE_4KB if align == PAGE_BYTES else Attr.PAGE_SIZE_HUGE
-    if align != PAGE_BYTES:
-        attr2 |= Attr2.PAGE_SIZE_HUGE_2MB
+    attr = Attr.PAGE_SIZE_4KB if system else Attr(0)
+    if align == HUGE_BYTES:
+        attr, attr2 = Attr.PAGE_SIZE_HUGE, attr2 | Attr2.PAGE_SIZE_HUGE_2MB
     if system:
         attr |= Attr.LOCATION_PCI | Attr.COHERENCY_CACHED | Attr.PHYSICALITY_NONCONTIGUOUS
         attr2 |= Attr2.GPU_CACHEABLE_NO

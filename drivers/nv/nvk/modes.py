@@ -9,17 +9,21 @@ first, and so does this driver. RM gives it up when the subdevice that took it i
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from drivers.base.errors import Busy, Denied, DeviceError, Unsupported
+from drivers.base.undo import Step
 from drivers.nv.nvk.allocations import ConfidentialAlloc, RmClass
 from drivers.nv.nvk.client import RmClient
 from drivers.nv.nvk.controls import (
     ACQUIRE_COMPUTE_MODE_RESERVATION,
+    PERF_BOOST,
     QUERY_COMPUTE_MODE_RULES,
     ComputeModeRules,
+    PerfBoost,
 )
-from drivers.nv.nvk.status import NvStatus, check_status
+from drivers.nv.nvk.status import NvStatus, check_status, hint
 from queues.nv.generations import GH100, Generation
 
 PROHIBITED: Final = 2
@@ -27,6 +31,13 @@ PROHIBITED: Final = 2
 PROTECTED_PCIE: Final = 1
 """NV_CONF_COMPUTE_SYSTEM_MULTI_GPU_MODEPROTECTED_PCIE: as confidential computing, for channels.
 # src: src/nvidia/src/kernel/rmapi/nv_gpu_ops.c nvGpuOpsQueryGpuConfidentialComputeCaps()"""
+
+BOOST_CLEAR: Final = 0
+BOOST_TO_MAX: Final = 2
+BOOST_CUDA: Final = 1 << 4
+BOOST_CUDA_HIGH: Final = 1 << 6
+BOOST_UNTIL_CLEARED: Final = 0xFFFFFFFF
+"""NV2080_CTRL_PERF_BOOST_FLAGS_* and _DURATION_INFINITE."""
 
 
 def reserve(client: RmClient, subdevice: int, address: str) -> None:
@@ -56,6 +67,22 @@ def _refused(client: RmClient, subdevice: int, address: str) -> DeviceError:
         f"the GPU at {address} is in an exclusive compute mode, and is in use",
         hint=f"Close the other program, which python -m drivers.nv.smi names; or {default}",
     )
+
+
+def boost(client: RmClient, subdevice: int) -> Step:
+    """Raise clocks until the step that comes back is run. It is a hint: RM may refuse it.
+
+    Without it the first launches run at the clocks of an idle GPU.
+    # src: kern_perf_boost.c subdeviceCtrlCmdKPerfBoost_IMPL(), no root from 535 to 595; the flags
+    # src: are those of clients known to run (tinygrad ops_nv.py)
+    """
+
+    def ask(flags: int, duration_s: int) -> None:
+        with hint():
+            client.control(subdevice, PERF_BOOST, PerfBoost(flags=flags, duration=duration_s))
+
+    ask(BOOST_TO_MAX | BOOST_CUDA | BOOST_CUDA_HIGH, BOOST_UNTIL_CLEARED)
+    return partial(ask, BOOST_CLEAR | BOOST_CUDA, 0)
 
 
 def check_plain(client: RmClient, generation: Generation, address: str) -> None:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import Final
 
@@ -78,6 +80,23 @@ _UNSUPPORTED: Final = {
 _NO_ROOM: Final = {NvStatus.INSUFFICIENT_RESOURCES, NvStatus.NO_FREE_FIFOS}
 
 
+class NvRefused(Exception):
+    """The `__cause__` of an error that is RM's or UVM's own answer, not one of ioctl(2)."""
+
+
+@contextmanager
+def hint() -> Iterator[None]:
+    """A request without which everything works: what RM says against it is no error.
+
+    Raises: what ioctl(2) says, and answers that are none.
+    """
+    try:
+        yield
+    except DeviceError as error:
+        if not isinstance(error.__cause__, NvRefused):
+            raise
+
+
 def name_of(status: int) -> str:
     """As NVIDIA writes it, or its number."""
     known = status in NvStatus._value2member_map_
@@ -87,7 +106,8 @@ def name_of(status: int) -> str:
 def check_status(status: int, what: str, nbytes: int = 0) -> None:
     """Raises: the error for a status that is neither success nor a warning; `what` failed."""
     if status != NvStatus.OK and not WARNINGS <= status < 2 * WARNINGS:
-        raise _error(status, f"{what}: {name_of(status)}", nbytes)
+        cause = NvRefused(name_of(status))
+        raise _error(status, f"{what}: {cause}", nbytes) from cause
 
 
 def _error(status: int, text: str, nbytes: int) -> DeviceError:
