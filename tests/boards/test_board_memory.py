@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from boards.amd.cp.engine_types import Scope
 from boards.amd.memory.space import Checks
 from boards.amd.wave.types import MemoryFault
 from boards.machine.extents import Extents
@@ -282,6 +283,36 @@ def test_stale_reads_between_agents() -> None:
     cp.load(np.array([buffer.va + 252, buffer.va + 160], np.uint64), 4)
     check(_kinds(driver) == ["stale read"])
     check("waves" in driver.world.violations[0].what and "CP" in driver.world.violations[0].what)
+
+
+def test_what_sdma_wrote_reaches_kernels_in_agent_scope_and_not_the_other_way_round() -> None:
+    """src: AMDGPUUsage.rst: no acquire drops local lines of an L2; a system release writes back."""
+    driver = Driver()
+    buffer = driver.buffer(4096)
+    waves, copier = driver.space("waves"), driver.space("SDMA0")
+    copier.write(buffer.va, bytes(4096))
+    copier.release()
+    waves.acquire(Scope.L2)
+    waves.read(buffer.va, 4096)
+    check(_kinds(driver) == ["stale read"], "another L2's users are not asked")
+    driver.world.hardware.forget_violations()
+    waves.acquire(Scope.AGENT)
+    waves.read(buffer.va, 4096)
+    check(not driver.world.violations)
+    waves.write(buffer.va, bytes(4096))
+    waves.release(Scope.AGENT)
+    copier.acquire()
+    copier.read(buffer.va, 4096)
+    check(_kinds(driver) == ["stale read"], "the L2 has it still")
+    driver.world.hardware.forget_violations()
+    copier.write(buffer.va, bytes(4096))
+    check(_kinds(driver) == ["dirty line"])
+    driver.world.hardware.forget_violations()
+    waves.release()
+    copier.acquire()
+    copier.read(buffer.va, 4096)
+    copier.write(buffer.va, bytes(4096))
+    check(not driver.world.violations)
 
 
 def test_elements_across_lines_are_in_both() -> None:

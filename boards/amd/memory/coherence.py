@@ -5,8 +5,14 @@ after the write and R has acquired after that release, both in a scope that reac
 other: their common L2, their GPU, or the system. Host writes are not seen here, and uncached memory
 is not asked about.
 
+SDMA reads and writes memory itself. What it wrote reaches a reader of its GPU in agent scope: by
+LLVM's model no acquire drops lines of local memory from an L2, writes of others invalidate them. It
+reads what others wrote once they have released in system scope, which writes dirty lines back.
+
 # src: LLVM AMDGPUUsage.rst, "Memory Model GFX942": where an agent has several L2s, agent scope
 # src: writes back what is dirty, and invalidates what is not local; system scope does so everywhere
+# src: "Memory Model GFX90A": lines of local memory are invalidated by others' coherent writes;
+# src: "Memory Model GFX10-GFX11": no acquire invalidates an L2
 """
 
 from __future__ import annotations
@@ -40,16 +46,19 @@ class Coherence:
         self._seen = np.zeros((_CAPACITY, _CAPACITY), np.int64)
         self._l2 = np.zeros(_CAPACITY, np.int64)
         self._gpu = np.zeros(_CAPACITY, np.int64)
+        self._direct = np.zeros(_CAPACITY, np.bool_)
+        """Which agents work behind no L2."""
         self._places: dict[tuple[str, int], int] = {}
         self._acquired: dict[int, tuple[int, Scope]] = {}
         """When, and in which scope, an agent last acquired: again changes nothing until then."""
         self._beside: dict[int, tuple[Array, Array, Array]] = {}
         """For each agent, which ones are at its L2, elsewhere on its GPU, and elsewhere."""
 
-    def agent(self, name: str, gpu: str = "", l2: int = 0) -> int:
+    def agent(self, name: str, gpu: str = "", l2: int | None = 0) -> int:
         """A new agent, which has seen everything released so far.
 
-        It works behind an L2 of a GPU; without `gpu` it reads and writes memory itself.
+        It works behind an L2 of a GPU; without `l2`, or without `gpu`, it reads and writes memory
+        itself.
         """
         number = self._retired.pop() if self._retired else len(self._names)
         if number < len(self._names):
@@ -64,10 +73,15 @@ class Coherence:
             self._seen = np.pad(self._seen, ((0, more), (0, more)))
             self._l2 = np.pad(self._l2, (0, more))
             self._gpu = np.pad(self._gpu, (0, more))
-        own = -1 - number
-        places = (self._place(gpu, -1), self._place(gpu, l2)) if gpu else (own, own)
-        if places != (self._gpu[number], self._l2[number]):
-            self._gpu[number], self._l2[number] = places
+            self._direct = np.pad(self._direct, (0, more))
+        own, behind = -1 - number, l2 if gpu else None
+        at = (
+            self._place(gpu, -1) if gpu else own,
+            own if behind is None else self._place(gpu, behind),
+        )
+        if at != (self._gpu[number], self._l2[number]):
+            self._gpu[number], self._l2[number] = at
+            self._direct[number] = behind is None
             self._beside.clear()
             self._acquired.clear()
         self._acquired.pop(number, None)
@@ -107,6 +121,8 @@ class Coherence:
     def _around(self, agent: int) -> tuple[Array, Array, Array]:
         """Which agents are at the same L2, elsewhere on the same GPU, and elsewhere."""
         near, beside = self._gpu == self._gpu[agent], self._l2 == self._l2[agent]
+        if self._direct[agent]:
+            near = beside
         self._beside[agent] = beside, near & ~beside, ~near
         return self._beside[agent]
 
@@ -133,7 +149,7 @@ class Coherence:
         Asked for agents that write memory itself: what they write there is lost later.
         """
         writer = pool.writer[lines]
-        behind_l2 = (self._l2[writer] >= 0) & (writer != _HOST)
+        behind_l2 = ~self._direct[writer] & (writer != _HOST)
         kept = behind_l2 & (pool.written_at[lines] > self._released[Scope.SYSTEM][writer])
         found = np.flatnonzero(kept)
         if not len(found):

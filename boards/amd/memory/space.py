@@ -61,8 +61,8 @@ class AgentSpace:
     ) -> None:
         self._shared, self.name = shared, name
         self._beyond = name.startswith("SDMA")
-        gpu = "" if self._beyond else shared.prefix
-        self._number = shared.coherence.agent(f"{shared.prefix}{name}", gpu, l2)
+        behind = None if self._beyond else l2
+        self._number = shared.coherence.agent(f"{shared.prefix}{name}", shared.prefix, behind)
         self._agents: Agents = WeakValueDictionary() if agents is None else agents
         self._agents[name] = self
         """Those of the same tables, for as long as somebody uses them."""
