@@ -19,6 +19,8 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 TIME_LIMIT_S = 300
 CONTENTS = "packages"
 """File in a fetched folder: its day, and each package with its version."""
+_BELOW = {"experimental": ("sid",)}
+"""Suites that others need to be whole."""
 
 
 class CannotRun(Exception):
@@ -58,7 +60,10 @@ def mirror() -> str:
 
 
 class Archive:
-    """One suite of the mirror: its main component, or another one."""
+    """One suite of the mirror: its main component, or another one.
+
+    Of `experimental`, which is not whole, packages are taken first, and the rest from sid.
+    """
 
     def __init__(self, folder: Path, suite: str, component: str = "main") -> None:
         self.folder, self.suite, self.component = folder, suite, component
@@ -71,8 +76,9 @@ class Archive:
         for name in ("state/lists/partial", "cache/archives/partial"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         (self.folder / "status").touch()
-        source = f"deb [signed-by={KEYRING} arch=amd64] {mirror()} {self.suite} {self.component}\n"
-        (self.folder / "sources.list").write_text(source)
+        form = f"deb [signed-by={KEYRING} arch=amd64] {mirror()} {{}} {self.component}\n"
+        suites = [self.suite, *_BELOW.get(self.suite, ())]
+        (self.folder / "sources.list").write_text("".join(map(form.format, suites)))
         settings = {
             "Dir::State": self.folder / "state",
             "Dir::State::status": self.folder / "status",
@@ -80,6 +86,7 @@ class Archive:
             "Dir::Etc::sourcelist": self.folder / "sources.list",
             "Dir::Etc::sourceparts": "/dev/null",
             "APT::Architecture": "amd64",
+            "APT::Default-Release": self.suite,
             "APT::Sandbox::User": "",
             "Acquire::Languages": "none",
             "Acquire::Retries": "3",
