@@ -103,7 +103,9 @@ ROWS: Final = (
     Row(_EITHER, _FILE, (ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG),
         "check the path, and where its links lead"),
     Row(_EITHER, _DISK, (EIO,), "the disk or its file system failed: see "
-        "the kernel log (dmesg)"),
+        "the kernel log (dmesg)", DeviceError),
+    # src: Linux fs/proc/base.c, mem_rw(): no memory of the process is at this offset
+    Row("write", _PROC, (EIO, EINVAL), "/proc takes no output: name a file on a disk", DeviceError),
 )  # fmt: skip
 _ASKED: Final = re.compile(rf"({EXECUTE}|look for|\w+)(?: (/.*))?", re.DOTALL)
 

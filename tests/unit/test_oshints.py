@@ -71,7 +71,9 @@ CASES = [
     (f"open {CACHE}", "ELOOP", errors.DeviceError, "links"),
     (f"read {CACHE}", "EISDIR", errors.DeviceError, "check the path"),
     (f"read {CACHE}", "ENAMETOOLONG", errors.DeviceError, "check the path"),
-    (f"read {CACHE}", "EIO", errors.DeviceGone, "the disk"),
+    (f"read {CACHE}", "EIO", errors.DeviceError, "the disk"),
+    ("write /proc/self/mem", "EIO", errors.DeviceError, "on a disk"),
+    ("write /proc/self/mem", "EINVAL", errors.DeviceError, "on a disk"),
     # what no row is for keeps the hint of its errno
     ("read /sys/class/drm/x", "EIO", errors.DeviceGone, "then open the device again"),
     ("write /sys/bus/pci/devices/x/resource0_resize", "ENOSPC", errors.OutOfMemory, "free buffers"),
