@@ -7,7 +7,7 @@
 
 A cubin does not say which parameters are pointers: kernels made here pass nothing else of 8 bytes.
 Constant bank 0 is made by the driver for each launch. Addresses of global variables that a bank
-holds are fixups; functions that a kernel calls lie behind it, and their addresses are patches.
+holds are fixups; functions that a kernel calls lie behind it. Addresses in code are patches.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ PAGE_BYTES: Final = 4096
 R_CUDA_64: Final = 2
 """The address of a symbol. # src: cuobjdump and Mesa's nv_cubin.c, R_CUDA_64"""
 _BANK: Final = re.compile(r"\.nv\.constant([1-7])(?:\.(.+))?")
-_GLOBALS: Final = (".nv.global.init", ".nv.global")
 _ORDER: Final = "little"
 
 
@@ -115,7 +114,8 @@ def _layout(file: CubinFile, code: list[Section], name: str) -> Layout:
         banks.append(ConstantBank(int(found[1]), put(section, BANK_ALIGN), section.nbytes))
     if len({bank.number for bank in banks}) != len(banks):
         raise file.fail("two constant banks of one number")
-    parts = [section for section in file.sections if section.name in _GLOBALS and section.nbytes]
+    variables = [file.by_name[name] for name in cubin_code.GLOBALS if name in file.by_name]
+    parts = [section for section in variables if section.nbytes]
     if parts:
         image.extend(bytes(-len(image) % PAGE_BYTES))
     data_offset = len(image)

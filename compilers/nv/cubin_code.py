@@ -1,7 +1,8 @@
-"""The code of a kernel: its own section, functions that it calls, and addresses of code within it.
+"""The code of a kernel: its own section, functions that it calls, and addresses that it holds.
 
 nvJitLink leaves slow paths of divisions in sections of their own: a caller moves the address behind
-the call into two registers, 32 bits each, and calls an absolute address.
+the call into two registers, 32 bits each, and calls an absolute address. Addresses of tables, as
+sines of large numbers need them, are moved in the same way.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ from queues.nv.kernel_code import INSTRUCTION_BYTES, MAX_PATCHES, CodePatch, Con
 
 _FIELDS: Final = {56: Field.LOW, 57: Field.HIGH, 58: Field.TARGET, 75: Field.SPLIT_TARGET}
 """# src: cubins of nvJitLink 13.5 beside nvdisasm's text of the patched instructions"""
+_ADDRESSES: Final = (56, 57)
+"""Those that a variable's address may have, too."""
 _TEXT: Final = ".text."
+GLOBALS: Final = (".nv.global.init", ".nv.global")
+"""Sections of variables in a GPU's memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,7 @@ def with_called(file: CubinFile, code: Section) -> list[Section]:
     for section in found:  # grows by each section of the file once
         for relocation in file.relocations(section):
             called = _section_of(file, section, relocation)
-            if called not in found:
+            if called not in found and called.name not in GLOBALS:
                 _check(file, called)
                 found.append(called)
     return found
@@ -67,7 +72,8 @@ def _section_of(file: CubinFile, section: Section, relocation: Relocation) -> Se
     if relocation.kind not in _FIELDS or not inside:
         raise _refused(section, relocation)
     found = file.sections[symbol.section]
-    if not found.name.startswith(_TEXT):
+    variable = found.name in GLOBALS and relocation.kind in _ADDRESSES
+    if not variable and not found.name.startswith(_TEXT):
         raise _refused(section, relocation)
     return found
 
@@ -76,14 +82,14 @@ def _refused(section: Section, relocation: Relocation) -> MalformedInput:
     return MalformedInput(
         f"cubin: {section.name} has a relocation of kind {relocation.kind} by "
         f"{relocation.symbol.name!r}",
-        hint="Calls of the cubin's own functions alone are linked here: no printf, no variables",
+        hint="The cubin's own functions and variables alone are linked here: no printf, no malloc",
     )
 
 
 def patches(
     file: CubinFile, sections: list[Section], places: Mapping[int, int]
 ) -> tuple[CodePatch, ...]:
-    """The addresses of code that the sections hold, laid out at `places` of the image."""
+    """The addresses that code of the sections holds, laid out at `places` of the image."""
     found = tuple(patch for section in sections for patch in _patches(file, section, places))
     if len(found) > MAX_PATCHES:
         raise file.fail(f"{len(found)} addresses in code, more than {MAX_PATCHES}")
@@ -92,11 +98,12 @@ def patches(
 
 def _patches(file: CubinFile, section: Section, places: Mapping[int, int]) -> Iterator[CodePatch]:
     for relocation in file.relocations(section):
-        called = _section_of(file, section, relocation)
+        owner = _section_of(file, section, relocation)
         at, goal = relocation.offset, relocation.symbol.value + (relocation.addend or 0)
         if at % INSTRUCTION_BYTES or at >= section.nbytes:
             raise file.fail(f"a relocation at {at:#x} leaves {section.name}")
-        if goal % INSTRUCTION_BYTES or not 0 <= goal < called.nbytes:
-            raise file.fail(f"an address of {goal:#x} leaves {called.name}")
+        unit = 1 if owner.name in GLOBALS else INSTRUCTION_BYTES
+        if goal % unit or not 0 <= goal < owner.nbytes:
+            raise file.fail(f"an address of {goal:#x} leaves {owner.name}")
         places_of = places[section.number] + at, _FIELDS[relocation.kind]
-        yield CodePatch(*places_of, places[called.number] + goal)
+        yield CodePatch(*places_of, places[owner.number] + goal)

@@ -123,7 +123,7 @@ class NvCode:
     so, and libcuda has to be asked for it."""
     banks: tuple[ConstantBank, ...] = ()
     patches: tuple[CodePatch, ...] = ()
-    """Of instructions that hold addresses of code: calls, and where they return to."""
+    """Of instructions that hold addresses: of calls, where they return to, of variables."""
 
     def encode(self) -> bytes:
         """The bytes of `Resources.vendor`. Raises: MalformedInput for what does not fit them."""

@@ -1,4 +1,4 @@
-"""Functions that a kernel calls: nvJitLink has a division's slow path in a section of its own."""
+"""Functions that a kernel calls, as a division's slow path, and tables whose address it holds."""
 
 from __future__ import annotations
 
@@ -35,12 +35,34 @@ PTX = """.version 8.8
 """
 
 
-def assembled(sm: str) -> bytes:
+TABLE = """.version 8.8
+.target sm_{sm}
+.address_size 64
+.global .align 4 .b32 before[3] = {{1, 2, 3}};
+.global .align 4 .b32 table[32] = {{{values}}};
+.visible .entry k(.param .u64 where)
+{{
+  .reg .b64 %p<5>; .reg .b32 %t<3>;
+  ld.param.u64 %p1, [where];
+  cvta.to.global.u64 %p2, %p1;
+  mov.u32 %t1, %tid.x;
+  mul.wide.u32 %p3, %t1, 4;
+  mov.u64 %p4, table;
+  add.u64 %p4, %p4, %p3;
+  ld.global.u32 %t2, [%p4];
+  add.u64 %p3, %p2, %p3;
+  st.global.u32 [%p3], %t2;
+  ret;
+}}
+"""
+
+
+def assembled(sm: str, text: str = PTX, **more: str) -> bytes:
     try:
         libraries.find(nvjitlink.NAMES)
     except NotFound:
         pytest.skip("no nvJitLink: make nv")
-    return nvjitlink.assembled(PTX.format(sm=sm), f"sm_{sm}")
+    return nvjitlink.assembled(text.format(sm=sm, **more), f"sm_{sm}")
 
 
 def quotients(device: Device, binary: Binary) -> None:
@@ -65,6 +87,20 @@ def test_a_division_s_slow_path(chip: str) -> None:
     check(len(NvCode.of(binary).patches) >= 3, "nothing is called")
     with nv_board(chip, "PTX") as device:
         quotients(device, binary)
+
+
+@pytest.mark.parametrize("chip", SM)
+def test_code_that_holds_a_table_s_address(chip: str) -> None:
+    wanted = np.arange(7, 39, dtype=np.uint32) * 3
+    blob = assembled(SM[chip], TABLE, values=", ".join(map(str, wanted.tolist())))
+    binary = cubin.load(blob, "k", f"sm_{SM[chip]}")
+    check(NvCode.of(binary).patches, "the address is in a constant bank")
+    found = np.zeros(32, np.uint32)
+    with nv_board(chip, "PTX") as device:
+        buffer = device.alloc(found.nbytes)
+        device.compute_queue().exec(device.load(binary), [buffer], (1, 1, 1), (32, 1, 1)).submit()
+        device.copy_out(memoryview(found).cast("B"), buffer)
+    np.testing.assert_array_equal(found, wanted)
 
 
 def test_the_same_on_the_made_up_libcuda() -> None:
