@@ -84,8 +84,7 @@ class QcomCopyRing(StreamRing, CopyRing):
 
     def copy(self, *, dst: int, src: int, nbytes: int) -> None:
         """Copy between GPU addresses, then the progress."""
-        parts = [*qcom_words.copies(dst, src, nbytes), qcom_words.copied()]
-        self.emit([word for part in parts for word in part])
+        self.emit_parts([*qcom_words.copies(dst, src, nbytes), qcom_words.copied()])
 
     def emit_all(self, packets: Iterable[Sequence[int]]) -> None:
         """Packets in order, then the progress."""

@@ -178,15 +178,22 @@ class StreamRing(Ring):
         self.emit(words, syncs)  # retry: a signal handler ran in between
 
     def emit_parts(self, parts: Iterable[Sequence[int]]) -> None:
-        """Several lists of words in as few blocks as they fit; each wait begins one."""
+        """Several lists of words in as few blocks as they fit; each wait begins one.
+
+        A block copies no more than one packet may: it is a submission, which may not take long.
+        """
         block: list[int] = []
         syncs: list[Sync] = []
+        moved = 0
         for part in parts:
+            more = qcom_words.words_copied(part)
             large = (len(block) + len(part)) * WORD_BYTES > MOST_BYTES // 2
+            large = large or moved + more > qcom_words.MOST_COPIED_WORDS
             if block and (large or qcom_words.waits(part)):
                 self.emit(block, syncs)
-                block, syncs = [], []
+                block, syncs, moved = [], [], 0
             block += part
+            moved += more
             syncs += qcom_words.syncs_of(part)
         if block:
             self.emit(block, syncs)

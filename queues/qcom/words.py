@@ -26,8 +26,9 @@ MODE_GL: Final = 1 | _ISAMMODE_GL << 1
 """SP_MODE_CONTROL: constants of half registers are converted, ISAMMODE_GL."""
 TP_MODE_GL: Final = 0xA0 | _ISAMMODE_GL
 """SP_TP_MODE_CNTL. # src: Mesa tu6_init_static_regs()"""
-MOST_COPIED_WORDS: Final = 1 << 22
-"""By one packet."""
+MOST_COPIED_WORDS: Final = 1 << 20
+"""By one packet, and by one submission: 42 ms at 100 MB/s, which is taken for the slowest that the
+command processor copies. Not measured; msm calls 0.25 s without progress a hang."""
 
 
 class Sync(NamedTuple):
@@ -42,10 +43,12 @@ class Packets(list[int]):
     """Words, and the signals that they wait for and set, in order."""
 
     def __init__(
-        self, words: Iterable[int], syncs: tuple[Sync, ...] = (), *, timed: bool = False
-    ) -> None:
+        self, words: Iterable[int], syncs: tuple[Sync, ...] = (), *, timed: bool = False,
+        copied: int = 0,
+    ) -> None:  # fmt: skip
+        """`timed`: they write the counter; `copied`: words that they copy."""
         super().__init__(words)
-        self.syncs, self.timed = syncs, timed
+        self.syncs, self.timed, self.copied = syncs, timed, copied
 
 
 def syncs_of(words: object) -> tuple[Sync, ...]:
@@ -56,6 +59,11 @@ def syncs_of(words: object) -> tuple[Sync, ...]:
 def writes_time(words: object) -> bool:
     """Whether packets write the counter."""
     return isinstance(words, Packets) and words.timed
+
+
+def words_copied(words: object) -> int:
+    """How many words packets copy."""
+    return words.copied if isinstance(words, Packets) else 0
 
 
 def waits(words: object) -> bool:
@@ -117,7 +125,7 @@ def wait(chip: Chip, *, va: int, value: int) -> list[int]:
     return [*pm4.wait_memory(va, value), *invalidate(chip)]
 
 
-def copies(dst: int, src: int, nbytes: int) -> Iterator[list[int]]:
+def copies(dst: int, src: int, nbytes: int) -> Iterator[Packets]:
     """Copy whole words. Raises: BadArgument for other addresses and sizes."""
     if (dst | src | nbytes) % pm4.WORD_BYTES:
         raise BadArgument(
@@ -127,7 +135,7 @@ def copies(dst: int, src: int, nbytes: int) -> Iterator[list[int]]:
     nwords = nbytes // pm4.WORD_BYTES
     for first in range(0, nwords, MOST_COPIED_WORDS):
         off, count = first * pm4.WORD_BYTES, min(MOST_COPIED_WORDS, nwords - first)
-        yield pm4.memcpy(dst + off, src + off, count)
+        yield Packets(pm4.memcpy(dst + off, src + off, count), copied=count)
 
 
 def copied() -> list[int]:

@@ -58,10 +58,9 @@ def short(monkeypatch: pytest.MonkeyPatch, device: QcomDevice, binary: Any) -> N
     device.programs._budget_s = seconds
 
 
-def submissions(device: QcomDevice) -> list[int]:
-    """Bytes of each submission from now on."""
+def submissions_of(ring: Any) -> list[int]:
+    """Bytes of each submission of a ring from now on."""
     found: list[int] = []
-    ring: Any = device.compute
     hw: Any = ring.hw
     submit, play = ring._submit, hw.submit_with
 
@@ -76,6 +75,11 @@ def submissions(device: QcomDevice) -> list[int]:
     ring._submit = spied
     hw.submit_with = played
     return found
+
+
+def submissions(device: QcomDevice) -> list[int]:
+    """Bytes of each submission of kernels from now on."""
+    return submissions_of(device.compute)
 
 
 @pytest.mark.parametrize(
