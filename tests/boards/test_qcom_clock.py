@@ -120,3 +120,19 @@ def test_eras_are_bounded() -> None:
     last = 10.0 * (3 * MOST_ERAS - 1)
     check(clock.nanoseconds(1000 + TICKS_HZ) == int((last + 1) * 1e9))
     check(clock.nanoseconds(0) == 0 and clock.nanoseconds(1) < clock.nanoseconds(1000))
+
+
+@pytest.mark.parametrize("iface", CHIPS)
+def test_a_gpu_that_sleeps_when_it_is_idle(iface: str) -> None:
+    """The board's own suspends, which msm counts and KGSL does not."""
+    machine = QcomMachine(CHIPS[iface], iface, suspends=True)
+    with opened(machine, iface) as device:
+        last, smallest = 0, 1 << 62
+        for _ in range(4):
+            made, ticks = stamp(device, "timestamp")
+            now = int(machine.monotonic_s() * 1e9)
+            check(last < made <= now + 1000 and now - made < NEAR_NS, f"{now - made} ns ago")
+            last, smallest = made, min(smallest, ticks)
+            machine.sleep(1.0)
+        check(smallest < TICKS_HZ, "the counter began again")
+    check(not (found := machine.found()), str(found))

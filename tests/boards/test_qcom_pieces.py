@@ -12,7 +12,7 @@ from compilers.qcom.slots import lane_slots
 from compilers.report.expression import parse_expression
 from compilers.report.qcom_lines import steps
 from drivers.base.contracts import Param
-from drivers.base.errors import Unsupported
+from drivers.base.errors import DeviceFault, Unsupported
 from drivers.qcom.device import QcomDevice
 from drivers.qcom.kgsl.iface import BUDGET_S as KGSL_BUDGET_S
 from drivers.qcom.kgsl.iface import KgslIface
@@ -20,6 +20,8 @@ from drivers.qcom.limits import limits_of
 from drivers.qcom.msm.iface import BUDGET_S as MSM_BUDGET_S
 from drivers.qcom.msm.iface import MsmIface
 from queues.graph import StepGraph
+from queues.qcom import launch as queue_launch
+from queues.qcom import pieces as queue_pieces
 from queues.qcom import pm4
 from queues.qcom.chips import CHIPS, chip_named
 from queues.qcom.contracts import Item
@@ -194,3 +196,35 @@ def test_an_indirect_buffer_has_20_bits_of_words(iface: str) -> None:
         device.bind([Item(words), Item(last)]).close()
         with pytest.raises(Unsupported, match="at most 4194300"):
             device.bind([Item(words), Item(last), Item(pm4.pkt7(pm4.Op.NOP))])
+
+
+@pytest.mark.parametrize(("release", "in_pieces"), [("5.15", True), ("7.3", True), ("7.3", False)])
+def test_msm_kills_what_is_not_cut(
+    release: str, in_pieces: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel of 8 s by the driver's count, on a board with just that rate."""
+    chip, count = chip_named("a660"), 64 * 60
+    kernel = combine(limits_of(chip, 1 << 30), count)
+    binary = built(kernel, chip.name)
+    slots = AdrenoCode.of(binary).lane_slots * binary.resources.block * kernel.grid
+    lanes_hz = slots // (8 * chip.sp_cores)
+    monkeypatch.setattr(queue_pieces, "LANE_SLOTS_HZ", lanes_hz)
+    if not in_pieces:
+        monkeypatch.setattr(queue_launch, "most_groups", lambda *_: queue_pieces.NO_LIMIT)
+    issues_per_s = lanes_hz * chip.sp_cores // 64
+    machine = QcomMachine("a660", "MSM", kernel=release, issues_per_s=issues_per_s)
+    with opened(machine, "MSM") as device:
+        program = device.load(binary)
+        a = np.arange(count, dtype=np.int32)
+        x, z = device.alloc(4 * count), device.alloc(4 * count)
+        device.copy_in(x, memoryview(a))
+        device.launch(program, [x, x, z], kernel.grid)
+        if not in_pieces:
+            with pytest.raises(DeviceFault):
+                device.synchronize()
+            return
+        device.synchronize()
+        out = np.zeros(count, np.int32)
+        device.copy_out(memoryview(out), z)
+        np.testing.assert_array_equal(out, 4 * a)
+    check(not any("hangcheck" in line for line in machine.hardware.log), str(machine.hardware.log))

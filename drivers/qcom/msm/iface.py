@@ -50,7 +50,7 @@ DRIVERS: Final = ("msm", "adreno")
 """What the drivers of its render nodes are called, as sysfs has them: their beginnings."""
 POLL_S: Final = 0.001
 BUDGET_S: Final = 0.125
-"""Of a submission: a quarter of the hang check's 0.5 s. Since Linux 6.2 it looks every 0.25 s: one
+"""Of a submission: a quarter of the hang check's 0.5 s. Since Linux 6.1 it looks every 0.25 s: one
 that made no progress in its command buffers then, or is not done after four looks, is a hang.
 # src: Linux 5.15 to 7.3, msm_gpu.c hangcheck_handler(), made_progress(); a6xx_gpu.c
 # a6xx_progress(); msm_gpu.h DRM_MSM_HANGCHECK_DEFAULT_PERIOD, DRM_MSM_HANGCHECK_PROGRESS_RETRIES"""
