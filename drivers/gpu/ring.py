@@ -151,6 +151,7 @@ class Ring(ABC):
             return Waited.DONE
         if self.broken is not None:
             raise self.broken.with_traceback(None)
+        self.settle(mark or self.put)
         self.ask(mark)
         steps = steps or self.steps
         before, now_s, sleep_ms = steps(), self.clock(), FIRST_SLEEP_MS
@@ -180,6 +181,14 @@ class Ring(ABC):
                 return True
             if clock() >= until_s:
                 break
+        return False
+
+    def settle(self, mark: int) -> bool:
+        """Give the hardware what an interrupted call has left of the work up to `mark`.
+
+        False where one store gives it: nothing is left. Raises: Busy in a signal handler in the
+        middle of such a call. See `drivers/base/turns.py`.
+        """
         return False
 
     def ask(self, mark: int) -> None:

@@ -31,6 +31,9 @@ class QcomQueue(HardwareQueue, Protocol):
     def submit_with(self, memory: Memory, va: int, nbytes: int, tail_va: int, tail: int) -> None:
         """Run packets in other memory, then `tail` bytes in the ring."""
 
+    def taken(self) -> bool:
+        """Whether the kernel driver has a submission that an exception of a handler ended."""
+
 
 class QcomIface(GpuIface, Protocol):
     """One Adreno of this process."""

@@ -11,13 +11,12 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Final, TypeAlias
 
 from drivers.base.errors import BadArgument, DeviceError
 from drivers.gpu.iface import Memory
 from drivers.gpu.ring import Ring, RingParts
-from drivers.qcom.gate import Gate, Lane
+from drivers.qcom.gate import Block, Gate, Lane, Played
 from drivers.qcom.iface import QcomQueue
 from queues.qcom import words as qcom_words
 from queues.qcom.chips import Chip
@@ -66,15 +65,18 @@ class StreamRing(Ring):
         self._cell[0] = 0
         self._blocks: deque[Place] = deque()
         """Those that may not be finished, and some that are."""
-        self.lane = Lane(gate)
-        """Its submissions: some are held until what they wait for is on its way."""
-        self._submit = hw.submit
+        self.lane = Lane(gate, hw, self._refused)
+        """Its blocks: some are held until what they wait for is on its way."""
+        self._let_blocks_go = gate.let_go
         self._tail = Tail(qcom_words.release(chip, va=self.progress_va, value=0))
 
     @property
     def done(self) -> int:
         put = self.put
         return put - (put - self._cell[0] & WORD_MASK)
+
+    def settle(self, mark: int) -> bool:
+        return self.lane.settle(mark, self.lock)
 
     def ask(self, mark: int) -> None:
         """Nothing: the kernel driver can be asked to wait for any submission."""
@@ -107,30 +109,61 @@ class StreamRing(Ring):
         return put, at * LINE_BYTES
 
     def send(
-        self, at: int, nbytes: int, before: int, mark: int, syncs: Sequence[Sync] = ()
+        self,
+        at: int,
+        nbytes: int,
+        before: int,
+        mark: int,
+        syncs: Sequence[Sync] = (),
+        played: Played | None = None,
     ) -> bool:
-        """Submit the packets at a byte of the ring.
+        """Submit the packets at a byte of the ring, behind those that are `played`.
 
         False where a signal handler ran since the ring stood at `before`: nothing was submitted.
         Raises: what the kernel refuses; then nothing runs.
         """
-        if self.put != before:
+        lane, blocks, va = self.lane, self._blocks, self.ring_va + at
+        held, block = lane.held, (mark, before, va, nbytes, syncs, played)
+        place = (mark, va, nbytes) if played is None else (mark, *played[1:])
+        why: DeviceError | None = self.broken
+        if why is not None:  # a signal handler may have closed the ring
+            raise why.with_traceback(None)
+        if self.put != before:  # no handler can run from here to `blocks += ...`
             return False
-        self.put = mark
-        va = self.ring_va + at
-        try:
-            self._blocks.append((mark, va, nbytes))
-            if syncs or self.lane.held:
-                self.lane.submit(partial(self._submit, va, nbytes), syncs)
-            else:
-                self._submit(va, nbytes)
-        except BaseException:
-            self._not_given(before, mark)
-            raise
+        if syncs or held or lane.direct is not None:
+            held += (block,)
+            self.put = mark
+            blocks += (place,)
+            self._let_blocks_go()
+        else:
+            lane.direct = block
+            self.put = mark
+            blocks += (place,)
+            self._submit(block)
+        why = self.broken
+        if why is not None and lane.given < mark:
+            raise why.with_traceback(None)
         return True
 
-    def _not_given(self, before: int, mark: int) -> None:
+    def _submit(self, block: Block) -> None:
+        """The usual block: nothing is before it."""
+        lane, mark, played = self.lane, block[0], block[5]
+        try:
+            if played is None:
+                self.hw.submit(block[2], block[3])
+            else:
+                self.hw.submit_with(*played, block[2], block[3])
+        except BaseException as error:
+            if lane.failed(block, error):
+                raise
+            return
+        lane.given, lane.direct = mark, None
+        if lane.held:  # a signal handler has added some
+            self._let_blocks_go()
+
+    def _refused(self, block: Block) -> None:
         """Take a block back that the kernel refused, unless a signal handler's follows it."""
+        mark, before = block[:2]
         if self.put == mark:
             self.put = before
             if self._blocks and self._blocks[-1][0] == mark:
@@ -143,24 +176,9 @@ class StreamRing(Ring):
         mark = put + 1
         if self.put == before:
             tail.pack_into(self.bytes, at, tail.head, mark & WORD_MASK)
-            if self.put == before:
-                self.put = mark
-                try:
-                    self._blocks.append((mark, va, nbytes))
-                    tail_va = self.ring_va + at
-                    self.lane.submit(
-                        partial(self._play, memory, va, nbytes, tail_va, tail.nbytes), syncs
-                    )
-                except BaseException:
-                    self._not_given(before, mark)
-                    raise
+            if self.send(at, tail.nbytes, before, mark, syncs, (memory, va, nbytes)):
                 return
         self.play(memory, va, nbytes, syncs)  # retry: a signal handler ran in between
-
-    def _play(self, memory: Memory, va: int, nbytes: int, tail_va: int, tail: int) -> None:
-        if self.broken is not None:
-            raise self.broken.with_traceback(None)
-        self.hw.submit_with(memory, va, nbytes, tail_va, tail)
 
     def emit(self, words: Sequence[int], syncs: Sequence[Sync] = ()) -> None:
         """Packets, then the progress, as one block."""
@@ -219,11 +237,4 @@ class StreamRing(Ring):
         self._cell = memoryview(bytearray(_POSITION_BYTES)).cast("I")
         self._cell[0] = self.put & WORD_MASK
         self.lane.close()
-        self._submit = self._refused
         self._blocks.clear()
-
-    def _refused(self, va: int, nbytes: int) -> None:
-        """The submission of a closed ring."""
-        why: DeviceError | None = self.broken
-        if why is not None:
-            raise why.with_traceback(None)

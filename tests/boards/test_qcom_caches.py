@@ -118,7 +118,8 @@ def spans(device: QcomDevice, monkeypatch: pytest.MonkeyPatch) -> SPANS:
     iface: Any = device.iface
 
     def spied(world: World, fd: int, call: ObjectSync) -> ObjectSync:
-        one = SyncObject.of(iface._arena.read(0, SyncObject.SIZE))
+        memory = iface._arena._region
+        one = SyncObject.of(memory.read(call.objs - memory.cpu_va, SyncObject.SIZE))
         ranged = bool(one.op & 1 << 31)
         made = OBJECT_INFO(world, fd, ObjectInfo(id=one.id))
         found.append((one.offset, one.offset + one.length) if ranged else (0, made.nbytes))

@@ -64,7 +64,7 @@ def submissions_of(ring: Any) -> list[int]:
     """Bytes of each submission of a ring from now on."""
     found: list[int] = []
     hw: Any = ring.hw
-    submit, play = ring._submit, hw.submit_with
+    submit, play = hw.submit, hw.submit_with
 
     def spied(va: int, nbytes: int) -> None:
         found.append(nbytes)
@@ -74,8 +74,7 @@ def submissions_of(ring: Any) -> list[int]:
         found.append(nbytes)
         play(held, va, nbytes, tail_va, tail)
 
-    ring._submit = spied
-    hw.submit_with = played
+    hw.submit, hw.submit_with = spied, played
     return found
 
 

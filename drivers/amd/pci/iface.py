@@ -57,6 +57,8 @@ class PciIface:
         self._slots = Slots(gpu.node.sdma_engines)
         self._mailbox: PciMemory | None = None
         self._unreported: Incident | None = None
+        self._looking = False
+        """Whether a call reads the interrupt ring now."""
         """That the GPU was reset, until somebody hears of it."""
         self._lock = self.memories.lock
         """Registers are selected and indexed by others: page tables, queues, interrupts and the
@@ -164,10 +166,19 @@ class PciIface:
                 expect(self._gpu.vram, IH_POINTERS.offset)  # read below: sent with the next line
                 self._mirrors.look()
         with self._lock:
-            if self.gone is None:
-                return self._process.trouble()
-            reported, self._unreported = self._unreported, None
-            return reported
+            if self._looking:  # in a signal handler: the call that it interrupted reports
+                return None
+            self._looking = True
+            try:
+                return self._report()
+            finally:
+                self._looking = False
+
+    def _report(self) -> Incident | None:
+        if self.gone is None:
+            return self._process.trouble()
+        reported, self._unreported = self._unreported, None
+        return reported
 
     def publish(self) -> None:
         """One write to a register where the memory is VRAM, behind the BAR."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Final, TypeAlias, TypeVar
 
+from drivers.base.arena import Arena
 from drivers.base.contracts import Region, World
 from drivers.base.errors import MalformedInput, UseAfterFree, during
 from drivers.base.ioctl import Struct
@@ -29,8 +30,8 @@ from drivers.nv.nvk.escapes import (
 from drivers.nv.nvk.status import check_status
 
 ARENA_BYTES: Final = 64 << 10
-_LIST_OFF: Final = 16 << 10
-"""Where in it the lists that params point at are."""
+_MOST_LIST_BYTES: Final = 32 << 10
+"""Of a list that params point at: the params themselves are behind it."""
 _WORD_BYTES: Final = 4
 _FIRST_HANDLE: Final = 0x5500_0000
 """Of objects whose handle the caller has to choose; RM's own are elsewhere."""
@@ -43,7 +44,7 @@ class RmClient:
     """The client behind one open /dev/nvidiactl."""
 
     def __init__(self, world: World, ctl_fd: int, abi: Abi, arena: Region) -> None:
-        self.world, self.ctl_fd, self.abi, self._arena = world, ctl_fd, abi, arena
+        self.world, self.ctl_fd, self.abi, self._arena = world, ctl_fd, abi, Arena(arena)
         self.lock = RLock()
         self.device_fd = -1
         """An open /dev/nvidiaN: RM pins memory of this process through it alone.
@@ -56,6 +57,7 @@ class RmClient:
     def after_fork(self) -> None:
         """In a child: a thread that is not here may hold the lock."""
         self.lock, self.forked = RLock(), True
+        self._arena.after_fork()
 
     def check_process(self) -> None:
         """Raises: UseAfterFree in a child of the process that opened it."""
@@ -86,14 +88,18 @@ class RmClient:
         self.check_process()
         with self.lock, during(f"allocating {what}"):
             call = RmAlloc(h_root=root, h_object_parent=parent, h_class=int(kind))
-            if args is not None:
-                self._arena.write(0, bytes(args.raw))
-                call.p_alloc_parms, call.params_size = self._arena.cpu_va, args.SIZE
-            RM_ALLOC(self.world, self.ctl_fd, call)
+            if args is None:
+                RM_ALLOC(self.world, self.ctl_fd, call)
+                answer = b""
+            else:
+                with self._arena.piece(args.raw) as piece:
+                    call.p_alloc_parms, call.params_size = piece.cpu_va, args.SIZE
+                    RM_ALLOC(self.world, self.ctl_fd, call)
+                    answer = piece.read()
             nbytes = int(getattr(args, "size", 0)) if args is not None else 0
             check_status(call.status, f"class {int(kind):#06x}", nbytes)
             if args is not None:
-                args.raw[:] = self._arena.read(0, args.SIZE)
+                args.raw[:] = answer
             handle: int = call.h_object_new
             if not handle:
                 raise MalformedInput("RM answered success without a handle", hint="see dmesg")
@@ -124,15 +130,14 @@ class RmClient:
     def control(self, handle: int, control: Control, args: S) -> S:
         """One control on an object; `args` is filled with the answer. Raises: as `alloc`."""
         self.check_process()
-        with self.lock, during(control.name):
-            self._arena.write(0, bytes(args.raw))
+        with self.lock, during(control.name), self._arena.piece(args.raw) as piece:
             call = RmControl(
                 h_client=self.handle, h_object=handle, cmd=control.cmd,
-                params=self._arena.cpu_va, params_size=args.SIZE,
+                params=piece.cpu_va, params_size=args.SIZE,
             )  # fmt: skip
             RM_CONTROL(self.world, self.ctl_fd, call)
             check_status(call.status, f"object {handle:#x}")
-            args.raw[:] = self._arena.read(0, args.SIZE)
+            args.raw[:] = piece.read()
         return args
 
     def plain_control(self, handle: int, control: PlainControl) -> int:
@@ -147,13 +152,13 @@ class RmClient:
     def with_list(self, words: Sequence[int], call: ListCall) -> list[int]:
         """Run a control whose params point at a list of 32-bit words; the list afterwards."""
         nbytes = len(words) * _WORD_BYTES
-        if _LIST_OFF + nbytes > ARENA_BYTES:
+        if nbytes > _MOST_LIST_BYTES:
             raise MalformedInput(f"a list of {len(words)} words from RM", hint="see dmesg")
         with self.lock:
             packed = b"".join(word.to_bytes(_WORD_BYTES, "little") for word in words)
-            self._arena.write(_LIST_OFF, packed)
-            call(self._arena.cpu_va + _LIST_OFF)
-            raw = self._arena.read(_LIST_OFF, nbytes)
+            with self._arena.piece(packed) as piece:
+                call(piece.cpu_va)
+                raw = piece.read()
         return list(memoryview(raw).cast("I"))
 
     def close(self) -> None:

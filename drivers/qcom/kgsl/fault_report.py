@@ -9,9 +9,8 @@ the first type of the list, and the first one of them is the oldest.
 
 from __future__ import annotations
 
-from typing import Final
-
-from drivers.base.contracts import Region, World
+from drivers.base.arena import Arena, Piece
+from drivers.base.contracts import World
 from drivers.gpu.incident import PageFault
 from drivers.qcom.kgsl.abi import (
     GET_FAULT_REPORT,
@@ -22,34 +21,30 @@ from drivers.qcom.kgsl.abi import (
     PageFaultType,
 )
 
-_REPORT_OFF: Final = 64
-"""In the memory of requests; the list of fault types is at its beginning."""
 
-
-def page_fault_of(world: World, fd: int, arena: Region, context: int) -> PageFault | None:
+def page_fault_of(world: World, fd: int, arena: Arena, context: int) -> PageFault | None:
     """The first page fault of a context; None where it was stopped by something else.
 
     Raises: what KGSL refuses: EINVAL for a context that is not invalidated or has no report.
     """
-    arena.write(0, bytes(FaultList.SIZE))
-    _ask(world, fd, arena, context)
-    found = FaultList.of(arena.read(0, FaultList.SIZE))
+    with arena.piece(bytes(FaultList.SIZE)) as piece:
+        _ask(world, fd, piece, context)
+        found = FaultList.of(piece.read())
     if found.type != FaultType.PAGEFAULT or not found.count:
         return None
-    arena.write(_REPORT_OFF, bytes(PageFaultReport.SIZE))
-    wanted = FaultList(
-        fault=arena.cpu_va + _REPORT_OFF, type=FaultType.PAGEFAULT, count=1,
-        nbytes=PageFaultReport.SIZE,
-    )  # fmt: skip
-    arena.write(0, bytes(wanted.raw))
-    _ask(world, fd, arena, context)
-    return _read(PageFaultReport.of(arena.read(_REPORT_OFF, PageFaultReport.SIZE)))
+    with arena.piece(bytes(PageFaultReport.SIZE)) as report:
+        wanted = FaultList(
+            fault=report.cpu_va, type=FaultType.PAGEFAULT, count=1, nbytes=report.nbytes
+        )
+        with arena.piece(wanted.raw) as piece:
+            _ask(world, fd, piece, context)
+        return _read(PageFaultReport.of(report.read()))
 
 
-def _ask(world: World, fd: int, arena: Region, context: int) -> None:
+def _ask(world: World, fd: int, types: Piece, context: int) -> None:
     """One request, of a list with one type."""
     call = FaultReport(
-        faultlist=arena.cpu_va, faultnents=1, faultsize=FaultList.SIZE, context_id=context
+        faultlist=types.cpu_va, faultnents=1, faultsize=FaultList.SIZE, context_id=context
     )
     GET_FAULT_REPORT(world, fd, call)
 

@@ -10,6 +10,7 @@ from threading import RLock
 from typing import Final
 
 from drivers.base import forks
+from drivers.base.arena import Arena
 from drivers.base.contracts import Region, World
 from drivers.base.errors import (
     DeviceError,
@@ -67,8 +68,6 @@ POLL_S: Final = 0.001
 """How long a wait sleeps where no context has work."""
 _ARENA_BYTES: Final = mapping.PAGE_BYTES
 _WORD: Final = struct.Struct("<I")
-_LEVEL_OFF: Final = 2048
-"""In the arena, of what a property's structure points at."""
 _STOPPED: Final = frozenset({ResetStat.GUILTY, ResetStat.UNKNOWN})
 FAULT: Final = "GPU fault"
 
@@ -81,7 +80,7 @@ class KgslIface:
     evicts = False
 
     def __init__(self, world: World, fd: int, arena: Region) -> None:
-        self.world, self.fd, self._arena = world, fd, arena
+        self.world, self.fd, self._arena = world, fd, Arena(arena)
         self.clock: GpuClock = CounterClock(world)
         self.peeks: list[Callable[[int], int | None]] = []
         self.published: list[Callable[[], object]] = []
@@ -97,6 +96,7 @@ class KgslIface:
     def after_fork(self) -> None:
         """In a child: contexts and mappings are the parent's."""
         self._looking, self.forked = RLock(), True
+        self._arena.after_fork()
 
     def open(self) -> None:
         """Ask for the chip; a failure undoes what was done."""
@@ -111,26 +111,23 @@ class KgslIface:
 
     def property(self, kind: Prop, given: bytes) -> bytes:
         """A property of so many bytes; some read their argument from there."""
-        with self._looking:
-            self._check()
-            self._arena.write(0, given)
-            call = Property(type=kind, value=self._arena.cpu_va, sizebytes=len(given))
+        self._check()
+        with self._arena.piece(given) as piece:
+            call = Property(type=kind, value=piece.cpu_va, sizebytes=len(given))
             GET_PROPERTY(self.world, self.fd, call)
-            return self._arena.read(0, len(given))
+            return piece.read()
 
     def full_power(self, context: int) -> None:
         """Ask for the highest clock while a context has work."""
-        with self._looking:
-            level = self._arena.cpu_va + _LEVEL_OFF
-            self._arena.write(_LEVEL_OFF, _WORD.pack(PWR_MAX))
+        with self._arena.piece(_WORD.pack(PWR_MAX)) as level:
             wanted = Constraint(
-                type=CONSTRAINT_PWRLEVEL, context_id=context, data=level, nbytes=_WORD.size
+                type=CONSTRAINT_PWRLEVEL, context_id=context, data=level.cpu_va, nbytes=_WORD.size
             )
-            self._arena.write(0, bytes(wanted.raw))
-            call = Property(
-                type=Prop.PWR_CONSTRAINT, value=self._arena.cpu_va, sizebytes=Constraint.SIZE
-            )
-            SET_PROPERTY(self.world, self.fd, call)
+            with self._arena.piece(wanted.raw) as piece:
+                call = Property(
+                    type=Prop.PWR_CONSTRAINT, value=piece.cpu_va, sizebytes=Constraint.SIZE
+                )
+                SET_PROPERTY(self.world, self.fd, call)
 
     def sleeps(self) -> int | None:
         """KGSL does not say how often the GPU slept."""
@@ -157,19 +154,17 @@ class KgslIface:
         """
         if not nbytes:
             return
+        self._check()
         low = off & -LARGEST_PAGE_BYTES
-        with self._looking:
-            self._check()
-            one = SyncObject(offset=low, length=off + nbytes - low, id=number, op=op | CACHE_RANGE)
-            self._arena.write(0, bytes(one.raw))
-            call = ObjectSync(objs=self._arena.cpu_va, obj_len=SyncObject.SIZE, count=1)
+        one = SyncObject(offset=low, length=off + nbytes - low, id=number, op=op | CACHE_RANGE)
+        with self._arena.piece(one.raw) as piece:
+            call = ObjectSync(objs=piece.cpu_va, obj_len=SyncObject.SIZE, count=1)
             OBJECT_SYNC(self.world, self.fd, call)
 
     def ask_import(self, wanted: ObjectImport, described: bytes) -> int:
         """The id of an imported object, which `described` says more of."""
-        with self._looking:
-            self._arena.write(0, described)
-            wanted.priv = self._arena.cpu_va
+        with self._arena.piece(described) as piece:
+            wanted.priv = piece.cpu_va
             number: int = OBJECT_IMPORT(self.world, self.fd, wanted).id
             return number
 

@@ -47,7 +47,8 @@ _BLOCK_AT: Final = OBJECT_BYTES + 8
 _PLAYED: Final = 2
 """The first object of the list for graphs; before it is the list for blocks."""
 _TIMESTAMP_AT: Final = 60
-_timestamp: Final = struct.Struct("<I").unpack_from
+_TIMESTAMP: Final = struct.Struct("<I")
+_timestamp: Final = _TIMESTAMP.unpack_from
 
 
 class Gpu(memory.Gpu, Protocol):
@@ -142,9 +143,24 @@ class KgslQueue:
                 self.gpu.killed(self)
             raise
         (self.last,) = _timestamp(self._command.raw, _TIMESTAMP_AT)
+        _TIMESTAMP.pack_into(self._command.raw, _TIMESTAMP_AT, 0)
+
+    def taken(self) -> bool:
+        """Whether a submission that an exception of a handler ended has a timestamp.
+
+        The struct has none before the ioctl. # src: downstream kgsl kgsl_ioctl_gpu_command() writes
+        it where the commands were queued, kgsl_ioctl_helper() copies the struct out
+        """
+        raw = self._command.raw
+        (last,) = _timestamp(raw, _TIMESTAMP_AT)
+        if last:
+            self.last = last
+            _TIMESTAMP.pack_into(raw, _TIMESTAMP_AT, 0)
+        return bool(last)
 
     def _destroy(self) -> None:
         gpu, number = self.gpu, self.number
+        self.number = 0  # first: its reset state is not asked for any more
         if not gpu.forked:
             CONTEXT_DESTROY(gpu.world, gpu.fd, ContextDestroy(drawctxt_id=number))
 

@@ -10,6 +10,7 @@ from threading import RLock
 from typing import Final
 
 from drivers.base import forks
+from drivers.base.arena import Arena
 from drivers.base.contracts import Region, World
 from drivers.base.errors import (
     DeviceError,
@@ -73,7 +74,7 @@ class MsmIface:
         self, world: World, path: str, fd: int, arena: Region, *, bind: bool = False
     ) -> None:
         """`bind`: choose VM_BIND."""
-        self.world, self.path, self.fd, self._arena = world, path, fd, arena
+        self.world, self.path, self.fd, self._arena = world, path, fd, Arena(arena)
         self.binds = Binds(world, fd) if bind else None
         self.clock: GpuClock = CounterClock(world)
         self.peeks: list[Callable[[int], int | None]] = []
@@ -89,6 +90,7 @@ class MsmIface:
     def after_fork(self) -> None:
         """In a child: queues and mappings are the parent's."""
         self._looking, self.forked = RLock(), True
+        self._arena.after_fork()
 
     def open(self) -> None:
         """Ask for the chip; a failure undoes what was done."""
@@ -228,12 +230,13 @@ class MsmIface:
         return None
 
     def _faults_of(self, queue: MsmQueue) -> int:
-        self._arena.write(0, bytes(_WORD.size))
-        call = QueueQuery(
-            data=self._arena.cpu_va, id=queue.number, param=QUEUE_FAULTS, len=_WORD.size
-        )
-        QUEUE_QUERY(self.world, self.fd, call)
-        return self._arena.read32(0)
+        with self._arena.piece(bytes(_WORD.size)) as piece:
+            call = QueueQuery(
+                data=piece.cpu_va, id=queue.number, param=QUEUE_FAULTS, len=_WORD.size
+            )
+            QUEUE_QUERY(self.world, self.fd, call)
+            (faults,) = _WORD.unpack(piece.read())
+        return int(faults)
 
     def lost(self, incident: Incident) -> DeviceError:
         """No queue runs any more."""

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from drivers.base.contracts import Region, World
-from drivers.base.errors import UseAfterFree
+from drivers.base.errors import DeviceTimeout, UseAfterFree
 from drivers.base.oserrors import errno_of
 from drivers.base.undo import Step, Undo, run_all
 from drivers.gpu.iface import Memory, Use
 from drivers.qcom import mapping
+from drivers.qcom.clock import NS_PER_S
 from drivers.qcom.iface import Plan
 from drivers.qcom.msm import memory
 from drivers.qcom.msm.abi import (
@@ -22,15 +23,20 @@ from drivers.qcom.msm.abi import (
     PIPE_3D0,
     QUEUE_CLOSE,
     QUEUE_NEW,
+    WAIT_FENCE,
     GemSubmit,
     QueueClose,
     SubmitCmd,
     SubmitQueue,
+    WaitFence,
 )
 from drivers.qcom.msm.bind import unusable
 from drivers.qcom.msm.memory import MsmMemory
 
 LIST_BYTES: Final = mapping.PAGE_BYTES
+FINISH_S: Final = 2.0
+"""How long a queue that is closed waits for its work: the kernel ends what hangs in less.
+# src: msm_gpu.h DRM_MSM_HANGCHECK_DEFAULT_PERIOD, 500 ms"""
 _CMD: Final = struct.Struct("<6IQ")
 _PLACE: Final = struct.Struct("<II")
 """Of a command: submit_offset, size."""
@@ -39,7 +45,8 @@ _BLOCK_AT: Final = SubmitCmd.SIZE + 8
 _PLAYED: Final = 2
 """The first command of the list for graphs; before it is the list for blocks."""
 _FENCE_AT: Final = 4
-_fence: Final = struct.Struct("<I").unpack_from
+_FENCE: Final = struct.Struct("<I")
+_fence: Final = _FENCE.unpack_from
 
 
 class Gpu(memory.Gpu, Protocol):
@@ -104,17 +111,20 @@ class MsmQueue:
     def _list_again(self) -> None:
         """The list of objects has changed: where it is, and where the ring is in it."""
         objects, call, ring = self.gpu.objects, self._submit, self._held
+        changes, number = objects.changes, self.number
+        if number < 0:  # a signal handler may have closed it since
+            raise _closed_queue()
         for first in (0, _PLAYED):
             self._cmd(first, ring, self.plan.ring_bytes, len(self.plan.setup))
         self._cmd(1, ring, 0, 0)
-        call.fence, call.queueid = 0, self.number
+        call.fence, call.queueid = 0, number
         if self.gpu.binds is None:
             call.bos, call.nr_bos = objects.va, objects.count
         call.cmds, call.nr_cmds = self._list.cpu_va, 2
         self._pair = bytes(call.raw)
         call.cmds, call.nr_cmds = self._list.cpu_va + _PLAYED * SubmitCmd.SIZE, 3
         self._triple = bytes(call.raw)
-        self._listed = objects.changes
+        self._listed = changes
 
     def submit(self, va: int, nbytes: int) -> None:
         """Run packets in the ring. Raises: what the kernel refuses."""
@@ -147,12 +157,47 @@ class MsmQueue:
                 raise unusable() from error.__cause__
             raise
         (self.last,) = _fence(self._submit.raw, _FENCE_AT)
+        _FENCE.pack_into(self._submit.raw, _FENCE_AT, 0)
+
+    def taken(self) -> bool:
+        """Whether a submission that an exception of a handler ended has a fence.
+
+        The struct has none before the ioctl. # src: msm_gem_submit.c msm_ioctl_gem_submit() writes
+        it where the commands were queued, drm_ioctl() copies the struct out
+        """
+        raw = self._submit.raw
+        (last,) = _fence(raw, _FENCE_AT)
+        if last:
+            self.last = last
+            _FENCE.pack_into(raw, _FENCE_AT, 0)
+        return bool(last)
 
     def _destroy(self) -> None:
         gpu, number = self.gpu, self.number
         self.number = -1
         if not gpu.forked:
+            self._finish(number)
             QUEUE_CLOSE(gpu.world, gpu.fd, QueueClose(id=number))
+
+    def _finish(self, number: int) -> None:
+        """Wait for its work: closing stops none, nor does a fault of work in front of it.
+
+        # src: msm_submitqueue.c msm_submitqueue_remove() drops a reference, which jobs have, too;
+        # msm_gpu.c recover_worker() submits again what was behind a fault (Linux 5.15 to 6.17)
+        """
+        self.taken()  # a signal handler may close it right behind the ioctl
+        if self.last == self.passed:
+            return
+        until_ns = int((self.gpu.world.monotonic_s() + FINISH_S) * NS_PER_S)
+        call = WaitFence(
+            fence=self.last, tv_sec=until_ns // NS_PER_S, tv_nsec=until_ns % NS_PER_S,
+            queueid=number,
+        )  # fmt: skip
+        try:
+            WAIT_FENCE(self.gpu.world, self.gpu.fd, call)
+        except DeviceTimeout:
+            return  # what hangs is ended by the kernel, later
+        self.passed = self.last
 
     def close(self) -> None:
         """Close the queue and free its memory. A second close does nothing."""
@@ -169,4 +214,8 @@ def _of(held: MsmMemory) -> Memory:
 
 
 def _closed(value: int) -> None:
-    raise UseAfterFree("a closed queue was used", hint="open another one")
+    raise _closed_queue()
+
+
+def _closed_queue() -> UseAfterFree:
+    return UseAfterFree("a closed queue was used", hint="open another one")
