@@ -13,7 +13,7 @@ from boards.cuda import header
 from boards.cuda.graphs import Graphs
 from boards.cuda.kernels import Kernels
 from boards.cuda.memory import Memory
-from boards.cuda.state import Context, Refused, State, out
+from boards.cuda.state import Context, Refused, Space, State, out
 from boards.cuda.streams import Streams
 from boards.machine import host
 
@@ -163,7 +163,7 @@ class MadeUpCuda:
     def _retain(self, at: int, ordinal: int) -> None:
         device = self.state.device(ordinal)
         if device.context is None:
-            device.context = Context(device, 0)
+            device.context = Context(device, 0, Space(self.state.spaces))
             device.context.handle = self.state.new(device.context)
         device.retained += 1
         out(at, device.context.handle, 8)

@@ -9,7 +9,9 @@ from boards.cuda.state import Allocation, Context, State, out, word
 from boards.cuda.streams import Fault, Streams, Work
 from boards.machine import host
 
-_DEVICEMAP = 2
+_PORTABLE, _DEVICEMAP = 1, 2
+"""CU_MEMHOSTREGISTER_PORTABLE: all contexts take the pages for pinned ones, not that alone which
+registers them. src: cuda.h, cuMemHostRegister(); CUDA driver API, "Unified Addressing"."""
 _HOST, _DEVICE = 1, 2
 """CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE."""
 _TYPE, _MANAGED, _ORDINAL, _START, _SIZE = 2, 8, 9, 11, 12
@@ -37,7 +39,7 @@ class Memory:
     def register(self, va: int, nbytes: int, flags: int) -> None:
         """cuMemHostRegister."""
         context = self._state.current()
-        if flags != _DEVICEMAP:
+        if flags & ~_PORTABLE != _DEVICEMAP:
             raise self._state.refuse(header.INVALID_VALUE, "flags", f"of pages: {flags:#x}")
         if not nbytes or not host.mapped(va, nbytes):
             raise self._state.refuse(
@@ -48,7 +50,8 @@ class Memory:
                 header.REGISTERED, "pages registered twice", f"{nbytes} bytes at {va:#x}"
             )
         data = np.frombuffer(host.view(va, nbytes), np.uint8)
-        context.device.map(Allocation(va, nbytes, data, context, host=True))
+        portable = bool(flags & _PORTABLE)
+        context.device.map(Allocation(va, nbytes, data, context, host=True, portable=portable))
 
     def unregister(self, va: int) -> None:
         """cuMemHostUnregister."""
@@ -61,8 +64,8 @@ class Memory:
         self._gone(found)
 
     def device_pointer(self, at: int, va: int, flags: int) -> None:
-        """cuMemHostGetDevicePointer."""
-        found = self._state.current().memory.get(va)
+        """cuMemHostGetDevicePointer: of pages of this context, or portable ones of any."""
+        found = self._state.current().memory.get(va) or self._state.portable(va)
         if found is None or not found.host or flags:
             raise self._state.refuse(
                 header.INVALID_VALUE, "pages that are not registered", f"{va:#x}"

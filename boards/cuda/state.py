@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -56,6 +56,8 @@ class Allocation:
     data: Array
     context: Context
     host: bool = False
+    portable: bool = False
+    """Of host memory: whether other contexts reach it, too."""
 
     def there(self) -> bool:
         """Whether the bytes can be touched."""
@@ -67,17 +69,28 @@ class Allocation:
 
 
 class Space(GpuSpace):
-    """Addresses of one context, with those of peers whose memory it was given access to."""
+    """Addresses of one context, with those of peers whose memory it was given access to.
 
-    def __init__(self) -> None:
+    Access to a peer is access to its video memory; pages of the host are another context's too
+    where they were registered as portable, peer or not.
+    """
+
+    def __init__(self, everyone: Callable[[], Iterable[Space]] = tuple) -> None:
         super().__init__(VA_BITS)
         self.peers: list[Space] = []
+        self._everyone = everyone
 
     def find(self, va: int) -> GpuMapping | None:
         """What an address is."""
         own = super().find(va)
-        theirs = (GpuSpace.find(peer, va) for peer in self.peers)
-        return own or next((one for one in theirs if one is not None), None)
+        return own or next((one for one in self._theirs(va) if one is not None), None)
+
+    def _theirs(self, va: int) -> Iterator[GpuMapping | None]:
+        for space in self._everyone():
+            found = GpuSpace.find(space, va) if space is not self else None
+            memory: Any = found.memory if found is not None else None
+            if memory is not None and (memory.portable if memory.host else space in self.peers):
+                yield found
 
 
 @dataclass(eq=False)
@@ -161,6 +174,16 @@ class State:
         """A violation, and the result of the call."""
         self.find(rule, what)
         return Refused(code)
+
+    def spaces(self) -> list[Space]:
+        """Of every context that there is."""
+        return [one.context.space for one in self.devices if one.context is not None]
+
+    def portable(self, va: int) -> Allocation | None:
+        """Host memory at an address that every context reaches."""
+        contexts = (one.context for one in self.devices if one.context is not None)
+        found = (context.memory.get(va) for context in contexts)
+        return next((one for one in found if one is not None and one.portable), None)
 
     # Handles
 

@@ -20,8 +20,9 @@ from boards.machine import host
 _SEED, _BURST = 14, 8
 LEGACY, PER_THREAD = 1, 2
 _NON_BLOCKING = 1
-_TIMING = (0, 1)
-"""CU_EVENT_DEFAULT, CU_EVENT_BLOCKING_SYNC."""
+_NO_TIMING = 2
+_EVENT_FLAGS = (0, 1, _NO_TIMING)
+"""CU_EVENT_DEFAULT, CU_EVENT_BLOCKING_SYNC, CU_EVENT_DISABLE_TIMING."""
 
 
 class Fault(Exception):
@@ -67,6 +68,7 @@ class Event:
 
     context: Context
     record: Record | None = None
+    timed: bool = True
 
 
 class Streams:
@@ -186,9 +188,9 @@ class Streams:
     def event_create(self, at: int, flags: int) -> None:
         """cuEventCreate."""
         context = self._state.current()
-        if flags not in _TIMING:
+        if flags not in _EVENT_FLAGS:
             raise self._state.refuse(header.INVALID_VALUE, "flags", f"of an event: {flags:#x}")
-        out(at, self._state.new(Event(context), context), 8)
+        out(at, self._state.new(Event(context, timed=flags != _NO_TIMING), context), 8)
 
     def event_destroy(self, handle: int) -> None:
         """cuEventDestroy."""
@@ -227,10 +229,9 @@ class Streams:
             event = self._state.get(Event, handle)
             if event.context.lost:
                 raise Refused(event.context.lost)
-            if event.record is None:
-                raise self._state.refuse(
-                    header.INVALID_HANDLE, "event that was never recorded", "cuEventElapsedTime"
-                )
+            if event.record is None or not event.timed:
+                rule = "event that was never recorded" if event.timed else "event without a time"
+                raise self._state.refuse(header.INVALID_HANDLE, rule, "cuEventElapsedTime")
             if not event.record.done:
                 self._state.find("time of an event that is not done", f"{handle:#x}")
                 raise Refused(header.NOT_READY)

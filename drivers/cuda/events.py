@@ -28,7 +28,7 @@ class Events:
     """The events of one device. Everything but `give` is called with its lock held."""
 
     def __init__(self, api: Api, ring: Ring) -> None:
-        self._api, self._free = api, deque[int]()
+        self._api, self._free, self._plain = api, deque[int](), deque[int]()
         self.live = 0
         """Events that were made and not destroyed."""
         with Undo() as undo:
@@ -50,6 +50,20 @@ class Events:
             made = self._api.make("cuEventCreate", abi.EVENT_DEFAULT)
         self.live += 1
         return made
+
+    def take_plain(self) -> int:
+        """An event that gives order and no time, which costs a stream less.
+
+        # src: cuda.h, cuStreamWaitEvent and CU_EVENT_DISABLE_TIMING
+        """
+        if self._plain:
+            return self._plain.popleft()
+        self.live += 1
+        return self._api.make("cuEventCreate", abi.EVENT_DISABLE_TIMING)
+
+    def give_plain(self, event: int) -> None:
+        """Back to those of `take_plain`."""
+        self._plain.append(event)
 
     def give(self, event: int) -> None:
         """Finalisers call this at any moment: it only appends."""
@@ -83,7 +97,8 @@ class Events:
 
     def close(self) -> None:
         """Destroy them. None may be in use."""
-        events = [*self._free, self._origin]
+        events = [*self._free, *self._plain, self._origin]
         self._free.clear()
+        self._plain.clear()
         self.live -= len(events)
         run_all([partial(self._api.do, "cuEventDestroy_v2", event) for event in events])

@@ -152,20 +152,24 @@ class Streams:
         for ring in device.rings:
             if ring.pending:
                 raise BufferError(f"{ring.name} waits for a signal of the host: set it first")
-            event = device.events.record(ring)
-            device.api.do("cuStreamWaitEvent", stream, event, 0)
-            device.events.give(event)
+            event = device.events.take_plain()
+            try:
+                device.api.do("cuEventRecord", event, ring.stream)
+                ring.count()
+                device.api.do("cuStreamWaitEvent", stream, event, 0)
+            finally:
+                device.events.give_plain(event)
 
     def _order_mine(self, stream: int) -> None:
         device = self._device
-        event = device.events.take()
+        event = device.events.take_plain()
         try:
             device.api.do("cuEventRecord", event, stream)
             for ring in device.rings:
                 ring.follow(event)
                 ring.count()
         finally:
-            device.events.give(event)
+            device.events.give_plain(event)
 
 
 def streams(device: CudaDevice) -> Streams:

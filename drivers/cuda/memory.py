@@ -61,9 +61,14 @@ class RawMemory:
         return made
 
     def wrap(self, memory: memoryview, cpu_va: int) -> Block:
-        """Whole pages of the process, which stay alive with the block."""
-        api = self.api
-        api.do("cuMemHostRegister_v2", cpu_va, memory.nbytes, abi.HOST_DEVICEMAP)
+        """Whole pages of the process, which stay alive with the block.
+
+        They are pinned for every context: a kernel of another GPU that used pages which are not
+        would end with ILLEGAL_ADDRESS, and its context with it.
+        # src: cuda.h, cuMemHostRegister: CU_MEMHOSTREGISTER_PORTABLE
+        """
+        api, flags = self.api, abi.HOST_PORTABLE | abi.HOST_DEVICEMAP
+        api.do("cuMemHostRegister_v2", cpu_va, memory.nbytes, flags)
         with Undo() as undo:
             undo.add(partial(api.do, "cuMemHostUnregister", cpu_va))
             gpu_va = api.make("cuMemHostGetDevicePointer_v2", cpu_va, 0)

@@ -11,7 +11,7 @@ from drivers.cuda import abi
 from drivers.cuda.api import Api
 from drivers.cuda.context import Context, Working
 from drivers.cuda.facts import Facts
-from drivers.cuda.memory import CudaBuffer, no_peer
+from drivers.cuda.memory import WRAPPED, CudaBuffer, no_peer
 from drivers.cuda.ring import Ring
 from drivers.hosted.owned import not_its
 from drivers.hosted.pending import waiting
@@ -73,10 +73,27 @@ class Peers:
             raise no_peer(buffer.device.name, other)
         owner.check_open()
         target.check_open()
-        target.peers.enable(owner)
+        if block.kind == WRAPPED:
+            target.peers.check_host(buffer)
+        else:
+            target.peers.enable(owner)
         if target.peers not in block.peers:
             block.peers.append(target.peers)
         return block.gpu_va
+
+    def check_host(self, buffer: CudaBuffer) -> None:
+        """Pages of the host: no access of peers is asked for. Raises: Unsupported.
+
+        # src: CUDA driver API, "Unified Addressing": registered memory has the same address in all
+        # src: contexts, or another one where a GPU does not use host pointers of it
+        """
+        device, block = self._device(), buffer.block
+        if device is None:
+            return
+        with device.working():
+            there = device.api.make("cuMemHostGetDevicePointer_v2", block.cpu_va, 0)
+        if there != block.gpu_va:
+            raise no_peer(buffer.device.name, device)
 
     def enable(self, owner: PeerOwner) -> None:
         """Let kernels of this device reach memory of another one. Raises: Unsupported."""

@@ -16,7 +16,7 @@ from drivers.base.errors import MalformedInput
 
 ARCH: Final = "cuda_sm_"
 """How names of architectures begin: "cuda_sm_86" is code for sm_86 as libcuda loads it."""
-KNOWN: Final = (75, 80, 86, 89, 90, 100, 103, 120, 121)
+KNOWN: Final = (75, 80, 86, 89, 90, 100, 103, 110, 120, 121)
 """Compute capabilities that compilers know. A test compares them with `compilers.nv.targets`."""
 SPECIFIC: Final = frozenset({90})
 """Those with an architecture of their own forms: "sm_90a". # src: PTX ISA, .target sm_90a"""

@@ -11,6 +11,8 @@ import drivers
 from boards.cuda.library import MadeUpCuda
 from drivers.base.contracts import Param
 from drivers.base.errors import (
+    BadArgument,
+    Busy,
     DeviceError,
     DeviceFault,
     DeviceGone,
@@ -77,20 +79,34 @@ def test_a_fault_is_noticed_at_closing() -> None:
     ("code", "kind"),
     [(2, OutOfMemory), (3, Unsupported), (46, DeviceError), (100, NotFound), (209, Unsupported),
      (222, Unsupported), (700, DeviceFault), (702, Hang), (709, DeviceGone), (715, DeviceFault),
-     (716, DeviceFault), (719, DeviceFault), (802, DeviceGone), (999, DeviceError)],
+     (716, DeviceFault), (719, DeviceFault), (802, Busy), (999, DeviceError), (201, DeviceGone),
+     (711, Unsupported), (721, DeviceFault), (805, Busy), (806, DeviceError), (807, Busy),
+     (808, Busy), (809, Busy), (900, Unsupported), (906, Unsupported), (205, Unsupported),
+     (223, Unsupported), (400, BadArgument), (713, BadArgument)],
 )  # fmt: skip
 def test_each_result_is_an_error_with_what_to_do(code: int, kind: type[DeviceError]) -> None:
     error = error_of("cuCall", code, "NAME", queue="q", kernel="k")
     check(isinstance(error, kind) and error.hint and "cuCall" in str(error), f"{error!r}")
     check(str(code) in str(error) and "NAME" in str(error), f"{error}")
+    check("report this call" not in error.hint, "users cause it")
 
 
 def test_a_result_without_a_name_is_asked_for() -> None:
     with failing(-1) as (world, device):
-        world.at, world.code = world.count, 805
-        with pytest.raises(DeviceError, match=r"MPS_CONNECTION_FAILED \(805\)"):
+        world.at, world.code = world.count, 216
+        with pytest.raises(DeviceError, match=r"CONTEXT_ALREADY_IN_USE \(216\)"):
             device.alloc(4)
     check(world.made.leaks() == [], f"{world.made.state.violations}")
+
+
+def test_a_reset_by_another_library_says_what_to_do() -> None:
+    """cudaDeviceReset() of torch, for example: the primary context is not there any more."""
+    with failing(-1) as (world, device):
+        world.at, world.code = world.count, 201
+        with pytest.raises(DeviceGone, match=r"INVALID_CONTEXT.*cudaDeviceReset.*open it again"):
+            device.alloc(4)
+        with pytest.raises(DeviceGone, match="is lost"):
+            device.alloc(4)
 
 
 def life(device: CudaDevice) -> np.ndarray:
@@ -144,7 +160,8 @@ def test_what_a_machine_must_have() -> None:
 @pytest.mark.parametrize(
     ("capability", "arch"),
     [((7, 5), "cuda_sm_75"), ((8, 7), "cuda_sm_86"), ((9, 0), "cuda_sm_90a"),
-     ((10, 1), "cuda_sm_100"), ((10, 3), "cuda_sm_103"), ((12, 1), "cuda_sm_121")],
+     ((10, 1), "cuda_sm_100"), ((10, 3), "cuda_sm_103"), ((11, 0), "cuda_sm_110"),
+     ((12, 1), "cuda_sm_121")],
 )  # fmt: skip
 def test_the_architecture_is_one_whose_code_runs(capability: tuple[int, int], arch: str) -> None:
     check(arch_of(*capability, "a GPU") == arch, arch_of(*capability, "a GPU"))
@@ -154,7 +171,7 @@ def test_architectures_are_those_of_the_compilers() -> None:
     from compilers.nv.targets import TARGETS
 
     check(set(KNOWN) == {target.sm for target in TARGETS.values()}, f"{TARGETS}")
-    for capability in ((7, 0), (6, 1), (11, 0)):
+    for capability in ((7, 0), (6, 1), (13, 0)):
         with pytest.raises(Unsupported, match="known here"):
             arch_of(*capability, "a GPU")
 
