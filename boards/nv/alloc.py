@@ -94,6 +94,8 @@ def _bits(gpu: NvGpu) -> int:
 
 def _vaspace(hardware: NvHardware, parent: Object, args: SimpleNamespace) -> Object:
     gpu = gpu_of(parent)
+    if hardware.options.mig:  # kernel_mig_manager.c kmigmgrGetInstanceRefFromDevice_IMPL()
+        raise RmError(status.OBJECT_NOT_FOUND, "MIG is on, and the client has no instance")
     if args.vaBase + args.vaSize > 1 << _bits(gpu):
         why = f"{args.vaBase:#x}+{args.vaSize:#x} exceeds {_bits(gpu)} bits"
         raise RmError(status.INVALID_ARGUMENT, why)
@@ -169,8 +171,6 @@ def _check_channel(hardware: NvHardware, group: ChannelGroup, args: SimpleNamesp
         raise RmError(status.NOT_SUPPORTED, f"flags {args.flags:#x}: not a physical channel")
     if args.hVASpace:
         raise RmError(status.INVALID_ARGUMENT, "a channel of a group has the group's space")
-    if hardware.options.mig:
-        raise RmError(status.INVALID_STATE, "MIG is on, and the client has no instance")
     if any(one.shared != bool(args.hContextShare) for one in group.members()):
         raise RmError(status.INVALID_ARGUMENT, "context shares for all of a group, or for none")
     apart = group.gpu.chip.compute > c.TURING_COMPUTE_A

@@ -44,7 +44,8 @@ def _ids(hardware: NvHardware) -> list[int]:
 
 def attached_ids(hardware: NvHardware, target: Object, args: SimpleNamespace) -> None:
     """GPUs that are in use."""
-    args.gpuIds = _ids(hardware)
+    found = [gpu.gpu_id for gpu in hardware.gpus if gpu.opens]
+    args.gpuIds = found + [_NO_ID] * (_IDS - len(found))
 
 
 def probed_ids(hardware: NvHardware, target: Object, args: SimpleNamespace) -> None:
@@ -64,10 +65,13 @@ def attach_ids(hardware: NvHardware, target: Object, args: SimpleNamespace) -> N
 
 
 def id_info(hardware: NvHardware, target: Object, args: SimpleNamespace) -> None:
-    """The instances of a GPU. Raises: RmError INVALID_ARGUMENT."""
+    """The instances of a GPU whose node is open in some process. Raises: RmError INVALID_ARGUMENT.
+
+    src: gpu_mgr.c gpumgrGetGpuIdInfoV2(), gpumgrGetGpuFromId()
+    """
     found = next((gpu for gpu in hardware.gpus if gpu.gpu_id == args.gpuId), None)
-    if found is None:
-        raise RmError(status.INVALID_ARGUMENT, f"no GPU {args.gpuId:#x}")
+    if found is None or not found.opens:
+        raise RmError(status.INVALID_ARGUMENT, f"no GPU {args.gpuId:#x} that is in use")
     args.deviceInstance = args.gpuInstance = found.index
     args.subDeviceInstance, args.numaId = 0, _NO_NUMA
 

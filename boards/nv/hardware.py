@@ -60,6 +60,8 @@ class NvGpu:
         """The client that has its compute mode's reservation."""
         self.lost = False
         """It has fallen off the bus."""
+        self.opens = 0
+        """Open files of its node, of every process: RM knows it while there are any."""
         self.executor: Executor = NoExecutor()
 
     def give(self, pieces: list[Piece]) -> None:

@@ -81,6 +81,8 @@ class NvWorld(ReadOnlyFiles, ProcessMaps[NvFile]):
         plain = not (made.control or made.uvm or gpu is not None)
         if plain and flags & (os.O_WRONLY | os.O_RDWR):
             raise OSError(errno.EACCES, f"{path} is read-only")
+        if gpu is not None:
+            gpu.opens += 1
         return self._install(made)
 
     def close(self, fd: int) -> None:
@@ -108,6 +110,8 @@ class NvWorld(ReadOnlyFiles, ProcessMaps[NvFile]):
             file.mm_of.space.shut_down()
             if not self._held(file.mm_of):
                 self._release(file.mm_of)
+        if file.gpu is not None:
+            file.gpu.opens -= 1
         if file.space is not None:
             file.space.close()
         for client in list(self.hardware.clients.values()):

@@ -133,9 +133,9 @@ def test_what_a_channel_of_a_group_may_say() -> None:
     refuses(INVALID_ARGUMENT, channel, 0)
 
 
-def test_mig_without_an_instance_gives_no_channel() -> None:
-    client = opened(options=NvOptions(mig=True))
-    refuses(INVALID_STATE, client.ring, client.group())
+def test_mig_without_an_instance_gives_no_address_space() -> None:
+    client = NvClient(open_nv_board("gh100", options=NvOptions(mig=True)), "gh100")
+    refuses(NOT_FOUND, client.open_objects)
 
 
 def test_whose_errors_a_debugger_reads() -> None:
@@ -228,3 +228,16 @@ def test_controls_that_a_release_lacks(command: int, nbytes: int, since: int) ->
             client.control(client.subdevice, command, bytes(params))
         else:
             refuses(NOT_SUPPORTED, client.control, client.subdevice, command, bytes(params))
+
+
+def test_rm_knows_gpus_whose_node_is_open() -> None:
+    client = NvClient(open_nv_board("ga102", gpus=2))
+    client.open_client()
+    params = struct.pack("<I28x", 0x200)
+    refuses(INVALID_ARGUMENT, client.control, client.root, 0x205, params)
+    fd = client.gpu_file(1)
+    check(struct.unpack_from("<3I", client.control(client.root, 0x205, params)) == (0x200, 0, 1))
+    attached = struct.unpack("<32I", client.control(client.root, 0x201, bytes(128)))
+    check(attached[:2] == (0x200, 0xFFFF_FFFF))
+    client.world.close(fd)
+    refuses(INVALID_ARGUMENT, client.control, client.root, 0x205, params)
