@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from boards.amd.chip import SaveSizes, sizes_of
 from boards.amd.cp.engine_types import Chip, Host, QueueEngines
 from boards.amd.cp.engines import Engines
+from boards.amd.kfd.rules import rules_of
 from boards.amd.kfd.sysfs import Reported, gpu_id
 from boards.amd.memory.coherence import Coherence
 from boards.amd.memory.pages import FORMATS, Bus, Format
@@ -99,6 +100,9 @@ class Options:
     computes, which is too small for gfx1151 and not reported. # src: "drm/amdkfd: relax
     checks for over allocation of save area", "... bump minimum vgpr size for gfx1151", "... Export
     the cwsr_size and ctl_stack_size to userspace", all in stable kernels too"""
+    kernel: str = ""
+    """The release whose rules KFD follows (`boards/amd/kfd/behaviour.txt`), also in what it does
+    after page faults and with hung queues. "": 6.12's, and for those two the options above."""
     reports_memory: bool = True
     """Whether amdgpu's mem_info files are there to be read."""
     engines: EngineFactory = Engines
@@ -120,7 +124,7 @@ def reported(chip: Chip, options: Options) -> Reported:
     bank = options.gtt_bytes if prefers_gtt(chip, options) else options.vram_bytes
     return Reported(
         bank, options.vram_bytes, options.gtt_bytes, options.large_bar,
-        not options.old_save_area, options.reports_memory,
+        not options.old_save_area, options.reports_memory, rules_of(options.kernel),
     )  # fmt: skip
 
 
@@ -129,7 +133,7 @@ class Hardware(Chassis):
 
     def __init__(self, chips: Sequence[Chip], options: Options) -> None:
         super().__init__(late=options.late)
-        self.options, self.bus = options, Bus()
+        self.options, self.bus, self.rules = options, Bus(), rules_of(options.kernel)
         self.coherence = Coherence()
         self.gtt = FilePool("system memory", options.gtt_bytes)
         self.gtt_bus = self.bus.add(self.gtt)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from boards.amd.chip import chip, names
 from boards.amd.hardware import EngineFactory, Hardware, Options, reported
 from boards.amd.kfd import sysfs
+from boards.amd.kfd.rules import check_chip
 from boards.amd.kfd.world import BoardWorld
 from boards.amd.memory.space import Checks
 
@@ -39,7 +40,7 @@ def open_board(
 
     `vram_bytes` is sparse: only what is written takes memory. Where it is not given, a card has
     1 GiB and a processor's GPU what its firmware keeps for it. Raises: ValueError with the names
-    there are.
+    there are, or for a chip that the kernel of the options does not have.
     """
     if name not in names():
         raise ValueError(f"no board {name!r}: there are {', '.join(names())}")
@@ -47,6 +48,7 @@ def open_board(
     chosen.vram_bytes = vram_bytes or chip(name).carveout_bytes or _CARD_BYTES
     if engines is not None:
         chosen.engines = engines
+    check_chip(name, chip(name).gc, chosen.kernel)
     chips = [chip(name)] * gpus
     files = sysfs.files(chips, reported(chips[0], chosen))
     if len(_ALIVE) >= _MANY:

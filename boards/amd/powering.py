@@ -19,7 +19,7 @@ _CARD_BYTES = 1 << 30
 def power_on(setup: Setup) -> BoardWorld | PciWorld:
     """The machine, and a process in front of it. Raises: ValueError for an unknown chip."""
     made = Options() if setup.strict else lenient()
-    options = replace(made, late=setup.late)
+    options = replace(made, late=setup.late, kernel=setup.kernel)
     if setup.iface == OVER_USB:
         return open_usb_board(
             setup.chip, gpus=setup.gpus, vram_bytes=setup.vram_bytes or _CARD_BYTES,

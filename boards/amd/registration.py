@@ -9,6 +9,7 @@ from boards.amd.chip import chip, names
 from boards.amd.cp.engines import Engines
 from boards.amd.faults import FaultWatch
 from boards.amd.hardware import Hardware, Options
+from boards.amd.kfd import rules
 from boards.amd.kfd.world import BoardWorld
 from boards.amd.pci import shipped
 from boards.amd.pci.firmware_set import NAMES as _PCI_NAMES
@@ -25,10 +26,12 @@ from boards.machine.pci.world import PciWorld
 from boards.usb.port import Enclosed
 
 __all__ = [
-    "NAMES", "PCI_NAMES", "alone", "describe", "enclosure", "function", "observe", "power_on",
-    "take_firmware", "watch",
+    "KERNELS", "NAMES", "PCI_NAMES", "alone", "describe", "enclosure", "function", "observe",
+    "power_on", "take_firmware", "watch",
 ]  # fmt: skip
 
+KERNELS = {"KFD": rules.KERNELS}
+"""Releases of `boards/amd/kfd/behaviour.txt`, the default first."""
 NAMES, PCI_NAMES = tuple(names()), tuple(_PCI_NAMES)
 
 

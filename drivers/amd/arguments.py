@@ -22,7 +22,7 @@ def bad_count(program: AmdProgram, count: int) -> BadArgument:
     )
 
 
-def launch_item(
+def checked_launch(
     device: Owner,
     program: object,
     values: Sequence[int],

@@ -14,13 +14,13 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Final, Self
 
-from drivers.amd.arguments import MAX_GRID, bad_count
-from drivers.amd.arguments import launch_item as checked_launch
+from drivers.amd.arguments import MAX_GRID, bad_count, checked_launch
 from drivers.amd.compute_ring import AmdComputeRing
 from drivers.amd.faults import AmdReporter
 from drivers.amd.graphs import AmdGraphMemory, AqlGraph, Pm4Graph
 from drivers.amd.iface import Apertures, Iface
-from drivers.amd.limits import limits_of
+from drivers.amd.limits import HANG_S, limits_of
+from drivers.amd.look import Look
 from drivers.amd.memory import AmdBuffer
 from drivers.amd.pair import AmdPair, AmdRecovery, AmdTransfers, AmdWaits
 from drivers.amd.pm4_ring import Pm4Ring
@@ -54,11 +54,6 @@ from queues.amd.sdma import Engine
 if TYPE_CHECKING:
     from drivers.gpu.owner import Owner, SignalValue
 
-HANG_S: Final = 60.0
-"""How long one kernel may take before its queue counts as hung, where AMD_HANG_S does not say.
-
-As long as amdgpu gives its own compute jobs. # src: amdgpu_drv.c lockup_timeout, "for compute"
-"""
 MAX_WORD: Final = (1 << 64) - 1
 
 
@@ -103,6 +98,7 @@ class AmdDevice:
         self.heap = Heap(
             self.life, iface, self.slots, self.waits, node.memory_bytes, unified=node.unified
         )
+        self.look = Look(iface, self.waits.check_runs)
         stager = None if iface.remote is None else iface.remote.stager
         self.transfers = AmdTransfers(iface, self.pair, self.waits, self.give_back, stager)
 
@@ -233,6 +229,8 @@ class AmdDevice:
         for number, mask in program.narrow:
             words[number] &= mask
         _ = program.gpu_va
+        if self.look.on:
+            self.look()
         ring = self.pair.compute
         with ring.lock:
             if ring.stale:
@@ -293,6 +291,7 @@ class AmdDevice:
 
     def run(self, items: Sequence[Item], check: Callable[[], None]) -> None:
         """Give steps to the compute queue, in order."""
+        self.look()
         ring = self.compute
         with ring.lock:
             check()
@@ -307,6 +306,7 @@ class AmdDevice:
 
     def run_copies(self, packets: Iterable[Sequence[int]], check: Callable[[], None]) -> None:
         """Give packets to the copy queue, in order."""
+        self.look()
         ring = self.copies
         with ring.lock:
             check()
@@ -330,10 +330,12 @@ class AmdDevice:
 
     def copy_in(self, dst: Buffer, src: memoryview) -> None:
         """Copy host memory to the start of `dst`, after everything submitted before."""
+        self.look()
         self.transfers.copy_in(dst, self.copy_word(dst, host_nbytes(src), write=True), src)
 
     def copy_out(self, dst: memoryview, src: Buffer) -> None:
         """Copy the start of `src` to host memory, after everything submitted before."""
+        self.look()
         va = self.copy_word(src, host_nbytes(dst), write=False)
         arguments.check_destination(dst)
         self.transfers.copy_out(dst, src, va)
@@ -349,6 +351,7 @@ class AmdDevice:
 
         Raises: DeviceTimeout after `timeout_s`, which stops nothing; Hang, DeviceFault.
         """
+        self.look()
         self.waits.synchronize(timeout_s)
 
     def after_fork(self) -> None:

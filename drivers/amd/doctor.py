@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from drivers.amd.chips import PAGE_BYTES
@@ -26,6 +26,15 @@ _BAD_MES: Final = {("gfx1150", 0x83), ("gfx1151", 0x83)}
 # src: Halo"; linux-firmware 20251125 has it, commit 3d5c8135206c took it back for gfx1150
 """
 _MES_ADVICE: Final = "install linux-firmware later than 20251125 (or 20251111), then reboot"
+OLDEST: Final = (6, 1)
+"""Linux whose KFD is 1.11. # src: drivers/amd/kfd/abi.py OLDEST_MINOR
+# src: 6.1's kfd_int_process_v11.c event_interrupt_wq_v11() raises no event for a page fault"""
+_WANTS_NEWER, _KFD_1_17 = "gfx1151", (6, 12)
+"""# src: ROCr 7.2.4: "KFD ABI 1.20+ is recommended for gfx1151 ... may result in faults, crashes";
+# src: kfd_ioctl.h of 6.12: 1.17, of 7.3: 1.23. Which kernel brought 1.20 was not read."""
+_RELEASE_PATH: Final = "/proc/sys/kernel/osrelease"
+_RELEASE: Final = re.compile(r"([0-9]{1,3})[.]([0-9]{1,4})").match
+_BOOT: Final = "boot Linux 6.1 or later"
 _GTTSIZE_PATH: Final = "/sys/module/amdgpu/parameters/gttsize"
 _KEPT_BYTES: Final = 8 << 30
 """Left to the processor where all the rest is offered: a proposal, no rule of the kernel's."""
@@ -47,7 +56,28 @@ def rows(world: World, environ: Mapping[str, str]) -> Iterator[Line]:
         if gpu.chip is not None and small_save_area(gpu.chip, gpu.node):
             text = f"{_where(gpu)}: this kernel may refuse its queues, or save their waves badly"
             yield Line(TOPIC, WARN, text, SAVE_AREA_ADVICE)
+    chips = [gpu for gpu in found.gpus if gpu.chip is not None]
+    yield from _kernel(world, chips)
     yield from _masked(world, environ)
+
+
+def _kernel(world: World, gpus: Sequence[Gpu]) -> Iterator[Line]:
+    """What the kernel's release says of its KFD, which is not opened."""
+    text = first_line(world, _RELEASE_PATH) if gpus else ""
+    found = _RELEASE(text)
+    if found is None:
+        return
+    release = int(found[1]), int(found[2])
+    if release < OLDEST:
+        yield Line(TOPIC, WARN, f"Linux {text} is too old for AMD GPUs: 6.1 is the oldest", _BOOT)
+    for gpu in gpus:
+        chip = gpu.chip
+        if chip is not None and chip.name == _WANTS_NEWER and release <= _KFD_1_17:
+            known = "may fault or hang: ROCr asks for KFD 1.20, this kernel has 1.17 or less"
+            yield Line(TOPIC, WARN, f"{_where(gpu)} {known}", "boot a newer kernel: 7.3 has 1.23")
+        if chip is not None and chip.name.startswith("gfx11") and release == OLDEST:
+            known = "Linux 6.1 reports no page fault of it: one is a Hang"
+            yield Line(TOPIC, WARN, f"{_where(gpu)}: {known}", "Linux 6.12 reports them")
 
 
 def _masked(world: World, environ: Mapping[str, str]) -> Iterator[Line]:

@@ -84,6 +84,8 @@ class Iface(gpu.GpuIface, Protocol):
     event_id: int
     calibrated: bool
     """Whether `clock` is right without a measurement."""
+    loses_doorbells: bool
+    """Whether a kernel driver may unmap doorbells when it resets the GPU."""
     queues_per_engine: int
     """How many queues a copy engine has for this process."""
     opened: str

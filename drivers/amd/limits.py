@@ -10,6 +10,11 @@ from drivers.amd.kfd.nodes import GpuNode
 from drivers.amd.signal import MAX_VALUE
 from drivers.base.contracts import Limits
 
+HANG_S: Final = 60.0
+"""How long one kernel may take before its queue counts as hung, where AMD_HANG_S does not say.
+
+As long as amdgpu gives its own compute jobs. # src: amdgpu_drv.c lockup_timeout, "for compute"
+"""
 VECTOR_BYTES: Final = 16
 """Most bytes that one lane loads at once."""
 _DTYPES: Final = frozenset(

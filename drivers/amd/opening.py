@@ -8,9 +8,10 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Final
 
-from drivers.amd.device import HANG_S, AmdDevice
+from drivers.amd.device import AmdDevice
 from drivers.amd.iface import Iface
 from drivers.amd.kfd.iface import open_kfd
+from drivers.amd.limits import HANG_S
 from drivers.base.contracts import Firmware, World
 from drivers.base.errors import during
 from drivers.base.exits import end_quietly

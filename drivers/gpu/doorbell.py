@@ -19,6 +19,13 @@ def store64(region: Region, off: int, name: str = "doorbell") -> Callable[[int],
 
     A value below the last one is dropped: a signal handler launched just before the store.
     """
+    return movable64(region, off, name)[0]
+
+
+def movable64(
+    region: Region, off: int, name: str = "doorbell"
+) -> tuple[Callable[[int], None], Callable[[Region], None]]:
+    """`store64`, and what has it store at the same offset of another region from now on."""
     last = -1
     try:
         words = region.view().cast("Q")
@@ -31,7 +38,11 @@ def store64(region: Region, off: int, name: str = "doorbell") -> Callable[[int],
                 with during(name):
                     region.write64(off, last)
 
-        return write
+        def rewrite(other: Region) -> None:
+            nonlocal region
+            region = other
+
+        return write, rewrite
     check_order(platform.machine())
     place = words[off // _WORD_BYTES : off // _WORD_BYTES + 1]
 
@@ -40,7 +51,12 @@ def store64(region: Region, off: int, name: str = "doorbell") -> Callable[[int],
         if value > last:
             place[0] = last = value
 
-    return store
+    def move(other: Region) -> None:
+        nonlocal place
+        found = other.view().cast("Q")
+        place = found[off // _WORD_BYTES : off // _WORD_BYTES + 1]
+
+    return store, move
 
 
 def check_order(machine: str) -> None:

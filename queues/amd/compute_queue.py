@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from drivers.base.contracts import Grid, Program, Signal
+from drivers.base.contracts import Buffer, Grid, Program, Signal
 from queues.amd import words as amd_words
 from queues.amd.contracts import ComputeOwner, Item
 from queues.bound_graph import BoundGraph
@@ -63,7 +63,20 @@ class ComputeCommands:
         self.owner.run(built.steps, built.check)
 
     def bind(self, built: Built[Item]) -> BoundGraph[Item]:
-        return BoundGraph(self.owner, built)
+        kind = _LookingGraph if self.owner.look.on else BoundGraph
+        return kind(self.owner, built)
+
+
+class _LookingGraph(BoundGraph[Item]):
+    """A graph on a kernel that may unmap doorbells: it looks before each replay."""
+
+    def __init__(self, owner: ComputeOwner, built: Built[Item]) -> None:
+        super().__init__(owner, built)
+        self._look = owner.look
+
+    def replay(self, values: Sequence[Buffer | int] = ()) -> None:
+        self._look()
+        super().replay(values)
 
 
 class AmdComputeQueue(Builder[Item]):

@@ -45,10 +45,25 @@ class AmdOwner(Owner, Protocol):
         """A value that queues can compare. Raises: BadArgument."""
 
 
+class Looking(Protocol):
+    """Looks for faults before a doorbell is rung."""
+
+    @property
+    def on(self) -> bool:
+        """Whether that has to be done."""
+
+    def __call__(self) -> None:
+        """Raises: the device's fault."""
+
+
 class ComputeOwner(AmdOwner, Binder[Item], Protocol):
     """What a compute queue needs in addition."""
 
     target: Target
+
+    @property
+    def look(self) -> Looking:
+        """To be called before work is given to the queue."""
 
     def argument_word(self, value: Buffer | int) -> int:
         """The 64-bit word of a kernel argument. Raises: BadArgument, UseAfterFree."""

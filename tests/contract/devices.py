@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 import drivers
+from boards.amd.machine import Options as AmdOptions
 from boards.nv.layouts import DEFAULT
 from compilers import toolchains
 from compilers.cpu.firmware import firmware
@@ -65,10 +66,11 @@ def _cpu() -> Iterator[Device]:
     check((world.fds, world.maps, world.mapped_bytes) == (0, 0, 0), "close gives all back")
 
 
-def _amd(chip: str, queue: str) -> Callable[[], AbstractContextManager[Device]]:
+def _amd(chip: str, queue: str, kernel: str = "") -> Callable[[], AbstractContextManager[Device]]:
     @contextmanager
     def opened() -> Iterator[Device]:
-        with device_on(chip, queue) as (_, device):
+        options = AmdOptions(kernel=kernel) if kernel else None
+        with device_on(chip, queue, options) as (_, device):
             yield device
 
     return opened
@@ -142,6 +144,8 @@ DEVICES: Final = (
     Entry("cpu", _cpu, {LANES: "a work item is one thread's"}),
     Entry("gfx1100 board over KFD, PM4", _amd("gfx1100", "PM4")),
     Entry("gfx1100 board over KFD, AQL", _amd("gfx1100", "AQL")),
+    Entry("gfx1100 board over KFD of Linux 6.1", _amd("gfx1100", "PM4", "6.1")),
+    Entry("gfx1100 board over KFD of Linux 7.3", _amd("gfx1100", "AQL", "7.3")),
     Entry("gfx942 board over KFD, AQL", _amd("gfx942", "AQL")),
     Entry("gfx1100 board over PCI", _amd("gfx1100", "PCI PM4")),
     Entry("gfx1100 board over USB", _amd("gfx1100", "USB PM4")),

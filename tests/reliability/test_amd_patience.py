@@ -15,8 +15,9 @@ from boards.amd.cp.engines import Engines, _Running
 from boards.amd.kfd.world import BoardWorld
 from boards.amd.machine import Options, open_board
 from boards.machine import clock
-from drivers.amd.device import HANG_S, AmdDevice
+from drivers.amd.device import AmdDevice
 from drivers.amd.kfd.session import close_session
+from drivers.amd.limits import HANG_S
 from drivers.amd.memory import AmdBuffer
 from drivers.base.errors import DeviceError, DeviceTimeout, Hang
 from drivers.world.foreign import ForeignWorld

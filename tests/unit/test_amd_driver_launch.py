@@ -119,7 +119,7 @@ def test_each_of_several_xccs_has_its_scratch_and_one_counts_the_step() -> None:
 
 
 def test_what_a_launch_cannot_give_is_refused() -> None:
-    for properties, what in ((2, "dispatch_ptr"), (4, "queue_ptr"), (16, "dispatch_id")):
+    for properties, what in ((2, "dispatch_ptr"), (16, "dispatch_id")):
         with pytest.raises(Unsupported, match=what):
             Launcher(GFX11, replace(KERNEL, properties=properties), SCRATCH, (64, 1, 1), 64)
     for args in (((0, 2),), ((4, 8),), ((0, 16),), ((0, 8), (24, 8)), ((0, 8), (8, 8), (12, 4))):

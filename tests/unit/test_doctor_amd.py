@@ -12,6 +12,7 @@ _DEVICE = "/sys/class/drm/renderD129/device"
 _MIB, _GIB = 1 << 20, 1 << 30
 _MEMORY = {
     "/proc/meminfo": b"MemTotal:       131072000 kB\nHugePages_Total:       0\n",
+    "/proc/sys/kernel/osrelease": b"7.3.0\n",
     "/sys/module/ttm/parameters/pages_limit": b"16384000\n",
     "/sys/module/amdgpu/parameters/gttsize": b"-1\n",
     f"{_DEVICE}/mem_info_vram_total": b"%d\n" % (512 * _MIB),
@@ -39,6 +40,24 @@ def save_sizes() -> dict[str, int]:
 
 def test_a_card_has_no_rows() -> None:
     check(rows(machine(GFX1100)) == [] and rows({}) == [], "no processor's GPU")
+
+
+def test_what_a_kernel_lacks() -> None:
+    """src: kfd_int_process_v11.c of 6.1; ROCr 7.2.4 on gfx1151; kfd_ioctl.h of each kernel"""
+    for release, wanted in (
+        ("5.15.0-91-generic", ["too old for AMD GPUs"]), ("6.1.0-26-amd64", ["no page fault"]),
+        ("6.12.48+deb13-amd64", []), ("7.3.0-rc7", []), ("odd", []),
+    ):  # fmt: skip
+        files = machine(GFX1100) | {"/proc/sys/kernel/osrelease": f"{release}\n".encode()}
+        world = FakeMachine({**X86, **files})
+        lines = [one for one in run(CHECKS, world, {"HOME": "/etc"}) if one.topic == "gpus"]
+        for what in ("too old for AMD GPUs", "no page fault"):
+            found = any(what in line.text and line.state == "warn" for line in lines)
+            check(found == (what in wanted), f"{release}: {[line.text for line in lines]}")
+    for release, asked in (("6.12.1", True), ("7.3.0", False)):
+        files = strix_halo(**save_sizes()) | {"/proc/sys/kernel/osrelease": f"{release}\n".encode()}
+        found = any("KFD 1.20" in line.text for line in rows(files))
+        check(found == asked, release)
 
 
 def test_memory_of_the_machine() -> None:
@@ -90,5 +109,6 @@ def test_a_kernel_that_may_have_too_small_a_save_area() -> None:
 
 
 def test_memory_that_nobody_tells_of() -> None:
-    (line,) = rows(machine(GFX1151 | save_sizes()))
+    release = {"/proc/sys/kernel/osrelease": b"7.3.0\n"}
+    (line,) = rows(machine(GFX1151 | save_sizes()) | release)
     check(line.state == "warn" and "pages_limit" in line.text, str(line))

@@ -140,6 +140,8 @@ class Device:
         """The process's own trap handler and its memory."""
         self.evicted = False
         """After a page fault: new queues do not run either."""
+        self.zapped = 0
+        """How often resets have unmapped its doorbells and registers from the process."""
         self.stale_tlb = False
         """The fault panel lets the next flushes be forgotten."""
 

@@ -16,6 +16,7 @@ import numpy as np
 from boards.amd.kfd import types as k
 from boards.machine import host
 from boards.machine.arrays import Array
+from boards.machine.behaviour import Rules
 from boards.machine.clock import Clock
 
 SIGNAL_LIMIT = 4096
@@ -83,8 +84,8 @@ class Waiting:
 class Events:
     """All events of a process, and the page that their slots lie in."""
 
-    def __init__(self, clock: Clock, pump: Callable[[], bool]) -> None:
-        self._clock, self._pump = clock, pump
+    def __init__(self, clock: Clock, pump: Callable[[], bool], rules: Rules) -> None:
+        self._clock, self._pump, self._rules = clock, pump, rules
         self._events: dict[int, Event] = {}
         self._slots: Array | None = None
         self._limit = 0
@@ -110,6 +111,8 @@ class Events:
     def create(self, kind: int, auto_reset: bool) -> Event:
         """src: kfd_event_create(). Raises: OSError ENOSPC."""
         if kind in (k.EVENT_SIGNAL, k.EVENT_DEBUG):
+            if self._slots is None and "kernel_event_page" not in self._rules:
+                raise OSError(errno.ENOMEM, "the process has brought no event page")
             if self._slots is None:  # a page of the kernel's own, which no GPU reaches
                 self._slots, self._limit = np.full(SIGNAL_LIMIT, _UNSIGNALED, np.uint64), _OLD_SLOTS
             free = (n for n in range(1, min(self._limit, SIGNAL_LIMIT)) if n not in self._events)
@@ -179,8 +182,9 @@ class Events:
     def raise_all(self, kind: int, data: bytes) -> int:
         """Set every event of a kind, with its data; returns how many there are."""
         found = [event for event in self._events.values() if event.kind == kind]
+        hidden = kind == k.EVENT_HW_EXCEPTION and "reset_data" not in self._rules
         for event in found:
-            event.data = data
+            event.data = b"" if hidden else data
             event.set()
         return len(found)
 
@@ -200,7 +204,8 @@ class Events:
         For who lets real time pass; `settle` is the other half. Raises: OSError.
         """
         args.wait_result = k.WAIT_FAIL
-        if args.num_events > _MAX_WAIT_EVENTS:
+        most = self._rules.number("wait_most") if "wait_most" in self._rules else _MAX_WAIT_EVENTS
+        if args.num_events > most:
             raise OSError(errno.ENOMEM, "too many events")
         nbytes = args.num_events * k.EVENT_DATA_BYTES
         memory = host.user_bytes(args.events_ptr, nbytes) if nbytes else memoryview(b"")
@@ -228,7 +233,7 @@ class Events:
         event = self.find(event_id)
         waiter = Waiter(event, event.signaled, False)
         event.signaled = event.signaled and not event.auto_reset
-        if event.kind == k.EVENT_SIGNAL and age:
+        if event.kind == k.EVENT_SIGNAL and age and "event_age" in self._rules:
             waiter.wants_age = True
             waiter.activated = waiter.activated or event.age != age
         if not waiter.activated:

@@ -48,7 +48,7 @@ class Process:
         self.devices = {gpu.gpu_id: self._new_device(gpu) for gpu in hardware.gpus}
         self.queues = Queues(hardware, self.device)
         self.queues.destroyed_hung = self.reset_queue
-        self.events = Events(hardware.clock, self.queues.pump)
+        self.events = Events(hardware.clock, self.queues.pump, hardware.rules)
         self.memory = Memory(hardware, self.device)
         self.runtime_enabled = self.xnack = False
         self.muted: set[Queue] = set()
@@ -117,7 +117,10 @@ class Process:
             va=va & _PAGE_MASK,
             gpu_id=device.gpu.gpu_id,
         )
-        if self.hardware.options.evict_on_fault:
+        options, rules = self.hardware.options, self.hardware.rules
+        if "silent_page_faults" in rules and device.gpu.chip.family == "gfx11":
+            return
+        if options.evict_on_fault or options.kernel:
             self._evict(device)
         self.events.raise_all(k.EVENT_MEMORY, data)
 
@@ -146,10 +149,18 @@ class Process:
         src: kfd_device_queue_manager.c reset_queues_on_hws_hang(), remove_queue_mes()
         """
         gpu = queue.device.gpu
-        if self.hardware.options.queue_reset:
+        if self._resets_alone(queue):
             self._report_reset(gpu, k.CAUSE_GPU_HANG)
         else:
             self.reset_gpu(gpu, k.CAUSE_GPU_HANG)
+
+    def _resets_alone(self, queue: Queue) -> bool:
+        """Whether the kernel resets a queue, and not the GPU."""
+        options, rules = self.hardware.options, self.hardware.rules
+        if not options.kernel:
+            return options.queue_reset
+        gfx9 = queue.device.gpu.chip.family == "gfx9" and queue.sdma is None
+        return "resets_queues" in rules or ("resets_gfx9" in rules and gfx9)
 
     def reset_gpu(self, gpu: Gpu, cause: int) -> None:
         """The whole GPU is reset: VRAM is lost, and no queue of this process runs on it again.
@@ -157,6 +168,8 @@ class Process:
         src: kfd_device.c kgd2kfd_pre_reset(), and the comment above kgd2kfd_post_reset()
         """
         device = self.devices[gpu.gpu_id]
+        if "zaps_doorbells" in self.hardware.rules:
+            device.zapped += 1
         self._evict(device)
         for queue in self.queues.by_id.values():
             if queue.device is device:
@@ -191,7 +204,7 @@ class Process:
 
     def get_version(self, args: SimpleNamespace) -> None:
         """GET_VERSION."""
-        args.major_version, args.minor_version = k.MAJOR, k.MINOR
+        args.major_version, args.minor_version = k.MAJOR, self.hardware.rules.number("minor")
 
     def set_memory_policy(self, args: SimpleNamespace) -> None:
         """SET_MEMORY_POLICY. Raises: OSError EINVAL, ESRCH."""

@@ -15,6 +15,7 @@ from boards.amd.cp.engine_types import QueueSpec
 from boards.amd.hardware import Hardware
 from boards.amd.kfd import types as k
 from boards.amd.kfd.device import DOORBELL_BYTES, Device, Mapping
+from boards.machine.behaviour import Rules
 
 _MAX_PERCENT, _MAX_PRIORITY, _MIN_RING_BYTES = 100, 15, 0x400
 _TARGET_XCC_SHIFT = 8
@@ -54,18 +55,22 @@ class Queues:
 
     def create(self, args: SimpleNamespace) -> None:
         """CREATE_QUEUE. Raises: OSError as the kernel does."""
-        _check_properties(args)
+        rules = self._hardware.rules
+        _check_properties(args, rules)
         kind = "sdma" if args.queue_type in _SDMA_KINDS else _KINDS.get(args.queue_type)
-        if kind is None:
+        by_engine = args.queue_type == k.SDMA_BY_ENG_ID
+        if kind is None or (by_engine and "sdma_by_engine" not in rules):
             raise OSError(_ENOTSUPP, f"queue type {args.queue_type}")
         device = self._device(args.gpu_id)
         if device.table is None:
             raise OSError(errno.ESRCH, "the process has no VM here: ACQUIRE_VM comes first")
         chip = device.gpu.chip
         engines = chip.sdma_engines + chip.sdma_xgmi_engines
-        if args.queue_type == k.SDMA_BY_ENG_ID and args.sdma_engine_id >= engines:
+        if by_engine and args.sdma_engine_id >= engines:
             raise OSError(errno.EINVAL, f"no copy engine {args.sdma_engine_id}")
-        needs = self._buffers(device, args, kind)
+        needs = self._buffers(device, args, kind) if "queue_buffers" in rules else []
+        if "wptr_page" in rules and chip.family == "gfx11":
+            _check_wptr(device, args)
         limit = _MAX_QUEUES_GFX942 if chip.gc == (9, 4, 3) else _MAX_QUEUES
         if sum(queue.device is device for queue in self.by_id.values()) >= limit:
             raise OSError(errno.ENOSPC, "no room for another queue")
@@ -172,9 +177,11 @@ class Queues:
 
     def update(self, args: SimpleNamespace) -> None:
         """UPDATE_QUEUE. src: pqm_update_queue_properties(). Raises: OSError EINVAL, EFAULT."""
-        _check_share(args)
+        _check_share(args, self._hardware.rules)
         queue = self.find(args.queue_id, errno.EFAULT)
-        if args.ring_base_address:
+        if args.ring_base_address and not queue.needs:
+            queue.spec.ring_va, queue.spec.ring_bytes = args.ring_base_address, args.ring_size
+        elif args.ring_base_address:
             try:
                 ring = queue.device.exact_mapping(args.ring_base_address, args.ring_size)
             except OSError as error:
@@ -225,9 +232,18 @@ class Queues:
             self._remove(queue)
 
 
-def _check_share(args: SimpleNamespace) -> None:
+def _check_wptr(device: Device, args: SimpleNamespace) -> None:
+    """What 6.1 asks of a queue that MES schedules. Raises: OSError EINVAL."""
+    found = device.find_mapping(args.write_pointer_address)
+    if found is None or found.buffer.nbytes > _PAGE:
+        what = "nothing" if found is None else str(found.buffer)
+        raise OSError(errno.EINVAL, f"the write pointer is in {what}, not in one page")
+
+
+def _check_share(args: SimpleNamespace, rules: Rules) -> None:
     """What CREATE_QUEUE and UPDATE_QUEUE check alike. Raises: OSError EINVAL, EFAULT."""
-    if args.queue_percentage & 0xFF > _MAX_PERCENT:
+    share = args.queue_percentage & (0xFF if "target_xcc" in rules else 0xFFFF_FFFF)
+    if share > _MAX_PERCENT:
         raise OSError(errno.EINVAL, "queue percentage above 100")
     if args.queue_percentage >> _TARGET_XCC_SHIFT & 0xFF:
         raise OSError(errno.EINVAL, "on a board the first XCC alone processes PM4 queues")
@@ -240,9 +256,11 @@ def _check_share(args: SimpleNamespace) -> None:
     args.ring_size = max(args.ring_size, _MIN_RING_BYTES)
 
 
-def _check_properties(args: SimpleNamespace) -> None:
+def _check_properties(args: SimpleNamespace, rules: Rules) -> None:
     """src: set_queue_properties_from_user(). Raises: OSError EINVAL, EFAULT."""
-    _check_share(args)
+    _check_share(args, rules)
+    if "metadata_ring" in rules and args.pad & (args.pad - 1):
+        raise OSError(errno.EINVAL, "the metadata ring's size is no power of two")
     for name in (
         "read_pointer_address", "write_pointer_address", "eop_buffer_address",
         "ctx_save_restore_address",

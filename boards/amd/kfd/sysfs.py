@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from boards.amd.chip import FIRST_MINOR
 from boards.amd.chip_data import HW_IDS, L2_KIB, MEMORY_BITS, MEMORY_MHZ, RLC_VERSION
 from boards.amd.cp.engine_types import Chip
 from boards.amd.drm.types import DRM_MAJOR
+from boards.amd.kfd.rules import rules_of
 from boards.amd.pci.ip_blocks import bases_dw
+from boards.machine.behaviour import Rules
 
 Files = dict[str, bytes]
 
@@ -26,6 +29,8 @@ class Reported:
     large_bar: bool = True
     save_sizes: bool = True
     mem_info: bool = True
+    rules: Rules = field(default_factory=partial(rules_of, ""))
+    """Of the kernel's release: which properties there are."""
 
 
 TOPOLOGY = "/sys/devices/virtual/kfd/kfd/topology"
@@ -35,6 +40,12 @@ _PCIE, _ENABLED = 2, 1
 """src: the same, HSA_IOLINK_TYPE_PCIEXPRESS, HSA_IOLINK_FLAGS_ENABLED"""
 _CPU_BYTES = 64 << 30
 _SAVE_SIZES = ("cwsr_size", "ctl_stack_size")
+_SINCE = {"debug_properties": ("debug_prop", "num_xcc"), "save_sizes": _SAVE_SIZES}
+"""Properties by the rule that brings them."""
+_DEBUG_BITS, _PER_QUEUE_RESET = 0x6007_8000, 0x8000_0000
+"""src: kfd_sysfs.h HSA_CAP_TRAP_DEBUG_*, HSA_CAP_PER_QUEUE_RESET_SUPPORTED"""
+_RESET_ALONE = ((9, 4, 3), (9, 5, 0), (11, 0, 0), (11, 0, 2), (11, 0, 3), (12, 0, 0), (12, 0, 1))
+"""src: kfd_topology.c kfd_topology_set_capabilities() of 7.3, by GC"""
 _PAGE_SHIFT = 12
 _LINK_PCIE_WEIGHT = 20
 
@@ -97,6 +108,7 @@ def _gpu(chip: Chip, index: int, count: int, reported: Reported) -> Files:
         "location_id": 0x300 + 0x100 * index, "drm_render_minor": FIRST_MINOR + index,
         "unique_id": chip.properties["unique_id"] + (index << 32), "p2p_links_count": len(peers),
     }  # fmt: skip
+    properties = _of_release(chip, properties, reported.rules)
     if not reported.save_sizes:
         properties = {k: v for k, v in properties.items() if k not in _SAVE_SIZES}
     heap = _HEAP_PUBLIC if reported.large_bar else _HEAP_PRIVATE
@@ -116,6 +128,21 @@ def _gpu(chip: Chip, index: int, count: int, reported: Reported) -> Files:
     for number, peer in enumerate(peers):
         files[f"{folder}/p2p_links/{number}/properties"] = _link(node, peer + 1)
     return files
+
+
+def _of_release(chip: Chip, properties: dict[str, int], rules: Rules) -> dict[str, int]:
+    """The properties that a release has. src: kfd_topology.c node_show()"""
+    left = [name for rule, names in _SINCE.items() if rule not in rules for name in names]
+    found = {name: value for name, value in properties.items() if name not in left}
+    if "debug_properties" not in rules:
+        found["capability"] &= ~_DEBUG_BITS
+    if "queue_reset_bit" in rules and chip.gc in _RESET_ALONE:
+        found["capability"] |= _PER_QUEUE_RESET
+    if "capability2" not in rules:
+        return found
+    names = list(found)
+    names.insert(names.index("capability") + 1, "capability2")
+    return {name: found.get(name, 0) for name in names}
 
 
 def _memory(index: int, reported: Reported) -> Files:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from types import SimpleNamespace
 
-MAJOR, MINOR = 1, 17
+MAJOR = 1
 _CODES = {"u64": "Q", "u32": "I", "i32": "i"}
 
 
@@ -131,8 +131,6 @@ IOCTLS = {
     0x25: ("runtime_enable", CStruct("u64 r_debug, u32 mode_mask, u32 capabilities_mask")),
 }
 """nr -> (name without AMDKFD_IOC_, arguments). The others are refused."""
-COMMANDS = range(0x01, 0x27)
-"""src: AMDKFD_COMMAND_START, AMDKFD_COMMAND_END"""
 APERTURES = CStruct(
     "u64 lds_base, u64 lds_limit, u64 scratch_base, u64 scratch_limit, u64 gpuvm_base,"
     "u64 gpuvm_limit, u32 gpu_id, u32 pad"

@@ -273,12 +273,14 @@ class BoardWorld(ReadOnlyFiles, ProcessMaps[File]):
             raise OSError(errno.EFAULT, f"no kind of mapping at {offset:#x}")
         if device is None:
             raise OSError(errno.ENODEV, f"no GPU at {offset:#x}")
-        owner = device
+        owner, made = device, device.zapped
         if nbytes != (SLICE_BYTES if kind == k.MMAP_DOORBELL else host.PAGE_BYTES):
             raise OSError(errno.EINVAL, f"{nbytes:#x} bytes of registers")
 
         def store(off: int, size: int, value: int) -> None:
-            if kind == k.MMAP_DOORBELL:
+            if owner.zapped != made:
+                self.hardware.find("SIGBUS", "a store to what a reset has unmapped", hex(off))
+            elif kind == k.MMAP_DOORBELL:
                 with self.hardware.lock:
                     process.ring(owner, off, size, value)
 

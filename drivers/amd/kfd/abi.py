@@ -8,7 +8,8 @@ with zeros for the rest, so a struct that grew at its end is understood by older
 CREATE_QUEUE was 88 bytes before KFD 1.17 and is 96 since, and both are accepted by both.
 # src: drivers/gpu/drm/amd/amdkfd/kfd_chardev.c kfd_ioctl()
 
-Source: Linux 6.12 include/uapi/linux/kfd_ioctl.h (KFD 1.17); 1.18 for `misc_process_flag`.
+Source: Linux 6.12 include/uapi/linux/kfd_ioctl.h (KFD 1.17), compared with 7.3's (1.23): 1.18
+brought `misc_process_flag`, 1.22 AQL's metadata ring size in what was CREATE_QUEUE's pad.
 """
 
 from __future__ import annotations
@@ -24,7 +25,14 @@ KFD_MAJOR = 1
 OLDEST_MINOR = 11
 """The oldest interface this stack asks for (Linux 6.1): SVM-free, with the wave save area."""
 KNOWN_MINOR = 18
-"""The newest interface these declarations were compared with; newer ones keep old layouts."""
+"""Up to which every ioctl is declared. Linux 7.3 has 1.23: its layouts are the same, and what it
+adds (secondary processes, a profiler, AQL's metadata rings) nothing here asks for."""
+RESET_DATA_MINOR = 17
+"""From which on WAIT_EVENTS surely copies what a hardware exception says. 6.1 (1.11) copies none.
+# src: kfd_events.c copy_signaled_event_data() of 6.1 and 6.12; what lies between was not read"""
+ZAP_MINOR = 18
+"""From which on a reset may unmap doorbells: 6.12 (1.17) does not, 7.3 (1.23) does.
+# src: amdgpu_amdkfd.c amdgpu_amdkfd_clear_kfd_mapping(); what lies between was not read"""
 
 MINOR_SINCE: dict[str, int] = {
     "AMDKFD_IOC_AVAILABLE_MEMORY": 9,

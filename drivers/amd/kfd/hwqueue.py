@@ -31,7 +31,7 @@ from drivers.amd.kfd.queue import (
 from drivers.base.contracts import Region
 from drivers.base.errors import MalformedInput
 from drivers.base.undo import Step, Undo, run_all
-from drivers.gpu.doorbell import store64
+from drivers.gpu.doorbell import movable64
 from drivers.gpu.iface import Use
 
 DOORBELL_SLICE_BYTES: Final = 2 * PAGE_BYTES
@@ -47,6 +47,10 @@ class Doorbells:
     def __init__(self, gpu: Gpu) -> None:
         self._gpu = gpu
         self._region: Region | None = None
+        self._base = 0
+        self._moves: list[Callable[[Region], None]] = []
+        """What has each doorbell ring in another mapping."""
+        self._old: list[Region] = []
 
     def ringer(self, offset: int) -> Callable[[int], None]:
         """What stores a value to the doorbell that CREATE_QUEUE's `doorbell_offset` names."""
@@ -56,14 +60,33 @@ class Doorbells:
                 f"CREATE_QUEUE gave the doorbell {offset:#x}", hint="report it with `uname -r`"
             )
         if self._region is None:
-            self._region = self._gpu.world.mmap(self._gpu.session.fd, DOORBELL_SLICE_BYTES, base)
-        return store64(self._region, offset - base)
+            self._region, self._base = self._map(base), base
+        store, move = movable64(self._region, offset - base)
+        self._moves.append(move)
+        return store
+
+    def _map(self, base: int) -> Region:
+        return self._gpu.world.mmap(self._gpu.session.fd, DOORBELL_SLICE_BYTES, base)
+
+    def renew(self) -> None:
+        """Map them again after a reset, which has unmapped them: every doorbell is in the new one.
+
+        # src: Linux 7.3 amdgpu_amdkfd_clear_kfd_mapping(); kfd_doorbell_mmap() maps them anew
+        """
+        if self._region is None:
+            return
+        fresh = self._map(self._base)
+        for move in self._moves:
+            move(fresh)
+        self._old.append(self._region)  # another thread may hold a view until its store is done
+        self._region = fresh
 
     def close(self) -> None:
         """Unmap them; no queue is left."""
         region, self._region = self._region, None
-        if region is not None:
-            region.close()
+        old, self._old = self._old, []
+        self._moves.clear()
+        run_all([one.close for one in (*old, region) if one is not None])
 
 
 @dataclass(frozen=True, slots=True)

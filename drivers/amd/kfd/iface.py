@@ -8,6 +8,7 @@ from typing import Final
 from drivers.amd.chips import Chip
 from drivers.amd.hwqueue import HwQueue
 from drivers.amd.iface import Apertures, Plan, Prepare
+from drivers.amd.kfd.abi import ZAP_MINOR
 from drivers.amd.kfd.apertures import read_apertures
 from drivers.amd.kfd.bo import Bo, Gpu, allocate, wrap
 from drivers.amd.kfd.clock import read_clock
@@ -61,6 +62,7 @@ class KfdIface(Gpu):
         self.node, self.chip, self._area = node, chip, area
         self.queues_per_engine = node.sdma_queues_per_engine
         self.peeks = session.peeks
+        self.loses_doorbells = session.minor >= ZAP_MINOR
         self.gone: DeviceError | None = None
         self._doorbells = Doorbells(self)
 
@@ -123,7 +125,10 @@ class KfdIface(Gpu):
 
     def wait(self, timeout_ms: int) -> Incident | None:
         """Sleep until a queue interrupts or the time is over; the fault, when there is one."""
-        return self.events.wait(timeout_ms) or self.exceptions.take()
+        found = self.events.wait(timeout_ms) or self.exceptions.take()
+        if found is not None and found.reset is not None and self.loses_doorbells:
+            self._doorbells.renew()
+        return found
 
     def apertures(self) -> Apertures:
         """As the kernel tells this process."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from threading import local
 from typing import Final
 
 from drivers.amd.chips import PAGE_BYTES
+from drivers.amd.kfd.abi import RESET_DATA_MINOR
 from drivers.amd.kfd.bo import Bo, Gpu, allocate
 from drivers.amd.kfd.event import (
     CREATE_EVENT,
@@ -65,6 +67,9 @@ class Events:
         self._arrays: list[Region] = [gpu.world.mmap(-1, PAGE_BYTES)]
         """What no call of WAIT_EVENTS uses now: several threads may wait at a time."""
         self._last = Last()
+        self._tells = gpu.session.minor >= RESET_DATA_MINOR
+        """Whether a wait for several events says which GPU was reset; else that one is asked for
+        by itself."""
 
     @classmethod
     def open(cls, gpu: Gpu) -> Events:
@@ -96,22 +101,45 @@ class Events:
             self._arrays.append(array)
 
     def _wait(self, array: Region, timeout_ms: int) -> Incident | None:
-        size = EventData.SIZE
-        for number, event_id in enumerate(self._ids):
+        if self._tells:
+            entries = self._ask(array, self._ids, timeout_ms)
+            return self._trouble(*entries[_MEMORY:]) if entries else None
+        entries = self._ask(array, self._ids[:_HARDWARE], timeout_ms)
+        reset = self._ask(array, self._ids[_HARDWARE:], 0)
+        memory = entries[_MEMORY] if entries else bytes(MemoryExceptionData.SIZE)
+        return self._trouble(memory, self._unsaid(reset[0]) if reset else bytes(len(memory)))
+
+    def _ask(self, array: Region, ids: Sequence[int], timeout_ms: int) -> list[bytes]:
+        """WAIT_EVENTS: the data of each event; [] where nothing happened in time."""
+        size, first = EventData.SIZE, ids[0] == self.event_id
+        for number, event_id in enumerate(ids):
             array.write(number * size, bytes(EventData(event_id=event_id).raw))
-        array.write(_SIGNAL * size, bytes(SignalEventData(last_event_age=self._last.age).raw))
+        if first:
+            array.write(0, bytes(SignalEventData(last_event_age=self._last.age).raw))
         args = WaitEventsArgs(
             events_ptr=array.cpu_va,
-            num_events=len(self._ids),
+            num_events=len(ids),
             timeout=max(0, min(timeout_ms, LONGEST_WAIT_MS)),
         )
         WAIT_EVENTS(self.gpu.world, self.gpu.session.fd, args)
         if args.wait_result != WaitResult.COMPLETE:
-            return None
-        entries = [EventData.of(array.read(n * size, size)).data for n in range(len(self._ids))]
-        signal = SignalEventData.of(entries[_SIGNAL][: SignalEventData.SIZE])
-        self._last.age = signal.last_event_age
-        return self._trouble(entries[_MEMORY], entries[_HARDWARE])
+            return []
+        entries = [EventData.of(array.read(n * size, size)).data for n in range(len(ids))]
+        if first:
+            signal = SignalEventData.of(entries[0][: SignalEventData.SIZE])
+            self._last.age = signal.last_event_age
+        return entries
+
+    def _unsaid(self, data: bytes) -> bytes:
+        """A hardware exception that an older kernel raised, and of which it copied nothing.
+
+        It is raised for each reset of a GPU that the process has: taken for this one's.
+        """
+        found = HwExceptionData.of(data[: HwExceptionData.SIZE])
+        if not found.gpu_id:
+            found.reset_type, found.memory_lost = ResetType.WHOLE_GPU_RESET, 1
+            found.reset_cause, found.gpu_id = ResetCause.GPU_HANG, self.gpu.gpu_id
+        return bytes(found.raw)
 
     def _trouble(self, first: bytes, second: bytes) -> Incident | None:
         """The exceptions among what happened that are this GPU's own."""

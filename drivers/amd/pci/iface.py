@@ -36,6 +36,7 @@ class PciIface:
 
     calibrated = False
     evicts = False
+    loses_doorbells = False
     queues_per_engine = 1
     mailbox_va: int
 
