@@ -116,10 +116,14 @@ class Awake:
 
     def __init__(
         self, clock: GpuClock, host: Clock, sleeps: Callable[[], int | None],
-        stamp: Callable[[], int],
+        stamp: Callable[[], int], check: Callable[[], None],
     ) -> None:  # fmt: skip
-        """`sleeps` counts them, where that is known; `stamp` lets a queue write the counter."""
+        """`sleeps` counts them, where that is known; `stamp` lets a queue write the counter.
+
+        `check` raises where the device is closed.
+        """
         self._clock, self._host, self._sleeps, self._stamp = clock, host, sleeps, stamp
+        self._check = check
         self._counted: int | None = None
         self._seen_s = float("-inf")
         self._matching = False
@@ -128,7 +132,9 @@ class Awake:
         """Before work that writes times: match the clocks again where the GPU may have slept.
 
         Work that is under way keeps the GPU awake; `idle` says that there is none.
+        Raises: UseAfterFree of a closed device; what a wait raises.
         """
+        self._check()
         now_s, before_s = self._host.monotonic_s(), self._seen_s
         self._seen_s = now_s
         if not idle or self._matching:

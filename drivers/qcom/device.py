@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Self
 from drivers.base import forks, launches
 from drivers.base.buffer import checked_size, host_nbytes
 from drivers.base.contracts import Binary, Buffer, Grid, Program, Signal
-from drivers.base.errors import BadArgument, DeviceError, DeviceFault, UseAfterFree
+from drivers.base.errors import DeviceError, DeviceFault, UseAfterFree
 from drivers.base.life import Life
 from drivers.base.memory_stats import MemoryStats
 from drivers.base.undo import Step, Undo
@@ -28,6 +28,7 @@ from drivers.gpu.recordings import Recordings
 from drivers.gpu.slots import Slots
 from drivers.qcom.buffer import QcomBuffer
 from drivers.qcom.clock import Awake, stamp
+from drivers.qcom.copier import Copier
 from drivers.qcom.faults import QcomReporter
 from drivers.qcom.gate import Gate
 from drivers.qcom.graphs import QcomGraph
@@ -35,7 +36,7 @@ from drivers.qcom.iface import QcomIface
 from drivers.qcom.limits import limits_of
 from drivers.qcom.private_memory import PrivateMemory
 from drivers.qcom.program import QcomProgram
-from drivers.qcom.programs import Programs, is_long
+from drivers.qcom.programs import Programs, bad_count, is_long
 from drivers.qcom.queue_maker import QueueMaker
 from drivers.qcom.rings import (
     QcomComputeRing,
@@ -86,7 +87,10 @@ class QcomDevice:
         self.recovery = QcomRecovery(iface, self.pair, self.maker, reporter)
         self.waits = QcomWaits(self.life, iface.world, self.pair, self.recovery, reporter, hang_s)
         self.heap = Heap(self.life, iface, self.slots, self.waits, iface.memory_bytes, unified=True)
-        self.awake = Awake(iface.clock, iface.world, iface.sleeps, partial(stamp, self))
+        self.copier = Copier(iface, chip)
+        self.awake = Awake(
+            iface.clock, iface.world, iface.sleeps, partial(stamp, self), self.life.check
+        )
         self.transfers = QcomTransfers(iface, self.pair, self.waits, self.give_back)
 
     def open_queues(self) -> None:
@@ -377,7 +381,7 @@ class QcomDevice:
         """What closing does, in order."""
         first: list[Step] = [self.recovery.last_fault, self.pair.close, self.private.close]
         held = [*self.recordings.closers, *self.programs.closers]
-        rest = [*held, self.heap.close, self.iface.close]
+        rest = [*held, self.copier.close, self.heap.close, self.iface.close]
         return [*first, self.transfers.close, *rest]
 
     def __enter__(self) -> Self:
@@ -391,10 +395,3 @@ class QcomDevice:
             if not isinstance(error, BaseException):
                 raise
             error.add_note(f"and a fault was reported at close: {fault}")
-
-
-def bad_count(program: QcomProgram, count: int) -> BadArgument:
-    """The error for too many or too few arguments."""
-    return BadArgument(
-        f"{program!r} takes {program.count} arguments, not {count}", hint="pass them all"
-    )

@@ -9,6 +9,7 @@ from math import prod
 from typing import Final
 
 from drivers.base.contracts import Binary
+from drivers.base.errors import BadArgument
 from drivers.base.undo import Step
 from drivers.qcom.private_memory import PrivateMemory
 from drivers.qcom.program import Owner, QcomProgram, load
@@ -27,6 +28,13 @@ def is_long(item: Item) -> bool:
     if not isinstance(program, QcomProgram):
         return False
     return prod(item.grid) > program.for_block(item.block).most_groups
+
+
+def bad_count(program: QcomProgram, count: int) -> BadArgument:
+    """The error for too many or too few arguments."""
+    return BadArgument(
+        f"{program!r} takes {program.count} arguments, not {count}", hint="pass them all"
+    )
 
 
 class Programs:

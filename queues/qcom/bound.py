@@ -58,9 +58,9 @@ class BoundLaunch:
         """The byte of each argument in its packets; those of images are elsewhere."""
         return argument_places(self._stream.places, self.kernel)
 
-    def words(self, step_va: int) -> list[int]:
-        """Its packets."""
-        done = qcom_words.release(self.chip, va=step_va, value=self.number)
+    def words(self, step_va: int = 0) -> list[int]:
+        """Its packets; 0: it writes its number nowhere."""
+        done = qcom_words.release(self.chip, va=step_va, value=self.number) if step_va else []
         words = [*self._stream.words, *done]
         packed = bytearray(struct.pack(f"<{len(words)}I", *words))
         places = self.argument_places

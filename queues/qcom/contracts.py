@@ -63,8 +63,19 @@ class ComputeOwner(QcomOwner, Binder[Item], Protocol):
         """Give the steps to the ring; `check` is called first, with the ring's lock held."""
 
 
+class Copies(Protocol):
+    """How memory is copied."""
+
+    def parts(self, dst: int, src: int, nbytes: int) -> Iterable[list[int]]:
+        """Packets, of which a submission takes those that fit."""
+
+
 class CopyOwner(QcomOwner, Protocol):
     """What a copy queue needs in addition."""
+
+    @property
+    def copier(self) -> Copies:
+        """How memory is copied."""
 
     def copy_word(self, value: Buffer, nbytes: int, *, write: bool) -> int:
         """The address of a buffer that `nbytes` are copied from or to."""

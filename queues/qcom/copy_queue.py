@@ -69,7 +69,7 @@ class CopyCommands:
         for step in built.steps:
             if isinstance(step, Copy):
                 dst, src = step.sides
-                parts += qcom_words.copies(dst, src, step.nbytes)
+                parts += self.owner.copier.parts(dst, src, step.nbytes)
                 parts.append(qcom_words.copied())
             else:
                 parts.append(step)
