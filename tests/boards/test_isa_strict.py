@@ -138,6 +138,14 @@ def test_lds_beyond_the_workgroups_is_refused() -> None:
         _run([0x7E0202FF, 0x100, 0xD8340000, 0x00000001], lds_bytes=256)
 
 
+def test_an_address_in_lds_wraps_with_its_offset() -> None:
+    """src: LLVM GCNSubtarget.h, hasUsableDSOffset(): from gfx7 on, of negative registers as well."""
+    # v_mov_b32 v1, -16; ds_store_b32 v1, v0 offset:16
+    _run([0x7E0202D0, 0xD8340010, 0x00000001], lds_bytes=256)
+    with pytest.raises(WaveFault, match=r"out of range LDS at 0xfffffff8 .*256 bytes"):
+        _run([0x7E0202D0, 0xD8340008, 0x00000001], lds_bytes=256)
+
+
 def test_code_that_is_not_mapped_is_a_fault() -> None:
     with pytest.raises(WaveFault, match="unmapped execute at 0x20000"):
         _run([_END], entry=0x20000)

@@ -140,10 +140,16 @@ def _offset(inst: Instruction) -> int:
 
 def _addresses(w: Waves, inst: Instruction, index: Array, offset: int) -> Array:
     # src: RDNA3 ISA 12.1: LDS_ADDR = VGPR + offset, as unsigned 32-bit numbers.
-    base = _register(w, inst.fields["a"], index).astype(np.int64)
-    if offset:
-        base += offset
-    return base
+    return lds_sum(_register(w, inst.fields["a"], index), offset)
+
+
+def lds_sum(base: Array, offset: int) -> Array:
+    """Addresses of a register and an offset, which wrap as numbers of 32 bits do.
+
+    src: LLVM GCNSubtarget.h, hasUsableDSOffset(): of a negative register, too, from gfx7 on.
+    """
+    wide = base.astype(np.int64)
+    return wide + offset & 0xFFFFFFFF if offset else wide
 
 
 def _load(inst: Instruction, match: re.Match[str]) -> Run:

@@ -10,7 +10,7 @@ import numpy as np
 
 from boards.amd.isa.decode import Instruction
 from boards.amd.wave.buffer import buffer_elements
-from boards.amd.wave.lds import lds_load, lds_store
+from boards.amd.wave.lds import lds_load, lds_store, lds_sum
 from boards.amd.wave.memory import Lanes, addresses, narrow, read_elements
 from boards.amd.wave.operands import UnsupportedOperand
 from boards.amd.wave.state import Waves
@@ -87,7 +87,7 @@ def bind_transposed(inst: Instruction) -> Run | None:
         index = w.positions
         if not len(index):
             return
-        base = w.vgpr[f["a"]][w.sel].reshape(-1)[index].astype(np.int64) + offset
+        base = lds_sum(w.vgpr[f["a"]][w.sel].reshape(-1)[index], offset)
         rows = np.zeros((w.n * w.lanes, dwords), np.uint32)
         rows[index] = lds_load(w, inst, base, index, nbytes).T
         blocks = _unpacked(rows, bits).reshape(-1, _BLOCK, each)
