@@ -139,7 +139,7 @@ def test_lds_beyond_the_workgroups_is_refused() -> None:
 
 
 def test_an_address_in_lds_wraps_with_its_offset() -> None:
-    """src: LLVM GCNSubtarget.h, hasUsableDSOffset(): from gfx7 on, of negative registers as well."""
+    """src: LLVM GCNSubtarget.h, hasUsableDSOffset(): from gfx7 on, of negative registers, too."""
     # v_mov_b32 v1, -16; ds_store_b32 v1, v0 offset:16
     _run([0x7E0202D0, 0xD8340010, 0x00000001], lds_bytes=256)
     with pytest.raises(WaveFault, match=r"out of range LDS at 0xfffffff8 .*256 bytes"):
