@@ -11,8 +11,8 @@ export PYTHONPYCACHEPREFIX ?= $(CURDIR)/$(VENV)/bytecode
 DEVICES ?= pocl intel wgpu dawn standard metal nv-ga102 nv-ga102-ptx qcom-a630
 
 .DELETE_ON_ERROR:
-.PHONY: help bench test test-all devices check format hardware vm witness-rocr witness-tinygrad witness-turnip \
-	sweep \
+.PHONY: help bench test test-all devices check format hardware vm sweep \
+	witness-rocr witness-hip witness-rocrand witness-tinygrad witness-turnip \
 	opencl webgpu nv qcom extras torch references newest turnip generators probe doctor clean
 
 help:
@@ -34,6 +34,9 @@ help:
 	@echo "make generators       data files compared with kernel headers (ARGS='LINUX', docs/adding-a-chip.md)"
 	@echo "make vm               the driver in a Linux guest around a software GPU (docs/vm.md)"
 	@echo "make witness-rocr     Debian's ROCr in front of the boards (docs/witnesses.md)"
+	@echo "make witness-hip      AMD's HIP runtime and compiler in front of the boards (docs/witnesses.md)"
+	@echo "make witness-rocrand  rocRAND's own tests of its kernels, 1.5 GB of the cache"
+	@echo "make   kernels by Triton's compilers on the boards of AMD and NVIDIA (docs/witnesses.md)"
 	@echo "make sweep            every bus access of a bare GPU goes wrong, in every way (40 minutes)"
 	@echo "make witness-tinygrad stock tinygrad boots PCI boards (docs/witness-tinygrad.md)"
 	@echo "make witness-turnip   Mesa's Vulkan driver for Adreno in front of the boards (docs/witnesses.md)"
@@ -161,8 +164,8 @@ generators: $(VENV)/dev.stamp
 vm: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.vm $(ARGS)
 
-witness-rocr: $(VENV)/dev.stamp
-	$(BIN)/python -m tests.witness rocr $(ARGS)
+witness-rocr witness-hip witness-rocrand: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.witness $(@:witness-%=%) $(ARGS)
 
 sweep: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.sweep $(ARGS)

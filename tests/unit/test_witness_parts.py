@@ -10,6 +10,7 @@ from typing import Any
 
 from drivers.amd.kfd.abi import IOCTLS
 from tests.support import check
+from tests.witness import hip
 from tests.witness.expected import EXPECTED, explained, surprises
 from tests.witness.record import Record, Report, request_name
 from tests.witness.roots import Root
@@ -48,6 +49,17 @@ def test_what_no_record_explains_is_a_surprise() -> None:
 def test_every_record_has_a_reason_and_a_source() -> None:
     check(all(one.reason and one.source and one.what != "violation" for one in EXPECTED))
     check(explained("violation", "kfd svm: this kernel has no shared virtual memory") is None)
+    check(all(one.reason and one.source for one in hip.OWN))
+
+
+def test_what_one_client_may_do_is_a_surprise_of_the_others() -> None:
+    report = Report(
+        violations=[("unreleased", "unreleased: queue 1, KERNEL_DISPATCH at 0x10: ..."),
+                    ("unreleased", "unreleased: queue 1, BARRIER_AND at 0x10: ...")],
+        queues_left=["QueueSpec(queue_id=0, ...)"],
+    )  # fmt: skip
+    check(len(list(surprises(report))) == 3)
+    check(list(surprises(report, hip.OWN)) == [f"violation: {report.violations[1][1]}"])
 
 
 def test_a_report_is_read_back(tmp_path: Path) -> None:

@@ -53,11 +53,23 @@ def shim(folder: Path) -> Path:
 
 def client(folder: Path, root: Path, libraries: Path) -> Path:
     """Our HSA client, against the headers and the library of a root. Raises: CannotRun."""
-    target = folder / f"client-{root.name}"
-    sources = [str(_HERE / name) for name in ("client.c", "client_checks.c", "client_faults.c")]
-    places = ["-idirafter", str(root / "usr/include"), "-L", str(libraries)]
-    link = ["-lhsa-runtime64", "-lm", "-Wl,--allow-shlib-undefined"]
-    _run(["cc", *_HOST, "-o", str(target), *sources, *places, *link])
+    sources = ("client.c", "client_checks.c", "client_faults.c")
+    return _program(folder / f"client-{root.name}", sources, root, libraries, "hsa-runtime64")
+
+
+def hip_client(folder: Path, root: Path, libraries: Path) -> Path:
+    """Our client of HIP, against the headers and the libraries of a root. Raises: CannotRun."""
+    sources = ("hip_client.c", "hip_checks.c", "hip_runtime.c")
+    target = folder / f"hip-{root.name}"
+    return _program(target, sources, root, libraries, "amdhip64", "hiprtc")
+
+
+def _program(target: Path, sources: tuple[str, ...], root: Path, at: Path, *linked: str) -> Path:
+    """Raises: CannotRun."""
+    paths = [str(_HERE / name) for name in sources]
+    places = ["-idirafter", str(root / "usr/include"), "-L", str(at)]
+    link = [*(f"-l{name}" for name in linked), "-lm", "-Wl,--allow-shlib-undefined"]
+    _run(["cc", *_HOST, "-o", str(target), *paths, *places, *link])
     return target
 
 

@@ -16,7 +16,7 @@ class Expected(NamedTuple):
     """One thing that may happen."""
 
     what: str
-    """"violation" or "refused"."""
+    """"violation", "refused" or "queue left"."""
     pattern: str
     reason: str
     source: str
@@ -56,16 +56,17 @@ EXPECTED = (
 )  # fmt: skip
 
 
-def explained(what: str, text: str) -> Expected | None:
-    """The record that covers it, or None."""
-    return next((one for one in EXPECTED if one.what == what and re.match(one.pattern, text)), None)
+def explained(what: str, text: str, own: Iterable[Expected] = ()) -> Expected | None:
+    """The record that covers it, or None; `own` are those of one client alone."""
+    known = (*EXPECTED, *own)
+    return next((one for one in known if one.what == what and re.match(one.pattern, text)), None)
 
 
-def surprises(report: Report) -> Iterable[str]:
+def surprises(report: Report, own: Iterable[Expected] = ()) -> Iterable[str]:
     """Whatever no record covers."""
     happened = [("violation", text) for _, text in report.violations]
     happened += [("refused", text) for text in report.refused]
     happened += [("trouble", text) for text in report.troubles]
     if not report.ended_early:
         happened += [("queue left", text) for text in report.queues_left]
-    return [f"{what}: {text}" for what, text in happened if explained(what, text) is None]
+    return [f"{what}: {text}" for what, text in happened if explained(what, text, own) is None]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.witness import build
-from tests.witness.expected import surprises
+from tests.witness.expected import Expected, surprises
 from tests.witness.roots import Root, cache_folder, open_root
 from tests.witness.session import Run, Setup, run
 
@@ -29,9 +29,11 @@ class Result:
     name: str
     run: Run
     wrong: list[str] = field(default_factory=list)
+    checks: int | None = None
+    """Of a program that does not print "ok" for each."""
 
     def __str__(self) -> str:
-        count = len(self.run.said("ok"))
+        count = len(self.run.said("ok")) if self.checks is None else self.checks
         outcome = f"WRONG: {'; '.join(self.wrong)}" if self.wrong else "right"
         return f"{self.name:28} {self.run.seconds:6.1f} s  {count:3} checks  {outcome}"
 
@@ -79,34 +81,35 @@ def _runtime_folder(root: Root) -> Path:
 def results(client: Client) -> Iterator[Result]:
     """rocminfo, one GPU, two GPUs."""
     yield _rocminfo(client)
-    yield _checked("one GPU, twice", client.go("all"), CHECKS)
-    yield _checked("two GPUs", client.go("peers", gpus=2), PEER_CHECKS)
+    yield checked("one GPU, twice", client.go("all"), CHECKS)
+    yield checked("two GPUs", client.go("peers", gpus=2), PEER_CHECKS)
 
 
-def _checked(name: str, done: Run, wanted: int) -> Result:
+def checked(name: str, done: Run, wanted: int, own: Iterable[Expected] = ()) -> Result:
+    """A run of a client that prints that many results."""
     result = Result(name, done)
     result.wrong += done.said("WRONG")
     right = len(done.said("ok"))
     if right != wanted:
         result.wrong.append(f"{right} results of {wanted}")
-    _settle(result)
+    settle(result, own)
     return result
 
 
-def _settle(result: Result) -> None:
+def settle(result: Result, own: Iterable[Expected] = ()) -> None:
     """What holds for every run: exit status, no queue stopped, nothing unexplained."""
     done = result.run
     if done.code:
         result.wrong.append(f"exit status {done.code}: {' / '.join(done.lines[-3:])}")
     result.wrong += [f"queue stopped: {text}" for text in done.report.faults]
-    result.wrong += surprises(done.report)
+    result.wrong += surprises(done.report, own)
 
 
 def _rocminfo(client: Client) -> Result:
     setup = client.setup
     done = run(setup, setup.root.folder / "usr/bin/rocminfo")
     result = Result("rocminfo", done, wrong_agent(setup.chip, "\n".join(done.lines)))
-    _settle(result)
+    settle(result)
     return result
 
 
