@@ -186,6 +186,23 @@ def test_numbers_that_are_no_version(version: int) -> None:
         chip_of(version)
 
 
+# src: pci.ids of October 2026: names that begin with Navi 31, 32, 33, 44, 48
+DEVICES = {
+    "gfx1100": (0x7448, 0x7449, 0x744A, 0x744B, 0x744C, 0x745E),
+    "gfx1101": (0x7460, 0x7461, 0x7470, 0x747E),
+    "gfx1102": (0x73F0, 0x7480, 0x7481, 0x7483, 0x7487, 0x7489, 0x748B, 0x7499, 0x749F),
+    "gfx1200": (0x7590,), "gfx1201": (0x7550, 0x7551), "gfx942": (0x74A1,),
+}  # fmt: skip
+
+
+def test_every_card_of_a_die_is_the_chip() -> None:
+    for name, devices in DEVICES.items():
+        found = {chip.name if chip else None for chip in map(chip_of_device, devices)}
+        check(found == {name}, f"{name}: {found}")
+    for other in (0x74A0, 0x74A2, 0x74A5, 0x75A0, 0x73BF):
+        check(chip_of_device(other) is None, f"{other:#x} is not booted")
+
+
 def test_what_a_chip_over_bare_pci_adds() -> None:
     """The driver's record of a chip and the board's, two tables, agree on every IP version."""
     bare = {chip.name: chip.bare for chip in CHIPS.values() if chip.bare}
