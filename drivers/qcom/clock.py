@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
 from drivers.base.contracts import CommandQueue, Signal
 from drivers.base.deadline import Clock
+from drivers.base.errors import Busy
 from drivers.gpu.iface import GpuClock
 from queues.qcom.chips import TICKS_HZ
 
@@ -142,7 +144,8 @@ class Awake:
         count = self._sleeps()
         slept = count != self._counted if count is not None else now_s - before_s > IDLE_S
         if slept:
-            self.match()
+            with suppress(Busy):  # a signal handler inside a call may not wait: the next work does
+                self.match()
 
     def match(self) -> None:
         """Let a queue write its time, half way between two readings of the host's clock."""
