@@ -197,7 +197,7 @@ CHIPS: dict[int, Chip] = {
              elf_mach=0x38, product="Radeon RX 6600 (Navi 23)",
              vgprs_per_simd=1024, save_vgpr_bytes_per_cu=0x40000),
         Chip("gfx1100", RDNA3, 110000, gc=_versions((11, 0, 0)), sdma=_versions((6, 0, 0)),
-             elf_mach=0x41, product="Radeon RX 7900, PRO W7900 (Navi 31)", privileged=True,
+             elf_mach=0x41, product="Radeon RX 7900 (Navi 31)", privileged=True,
              bare=_BARE_1100,
              vgprs_per_simd=1536, save_vgpr_bytes_per_cu=0x60000),
         Chip("gfx1101", RDNA3, 110001, gc=_versions((11, 0, 3)), sdma=_versions((6, 0, 3)),
