@@ -219,3 +219,44 @@ def test_the_reference_rounds_as_rationals_do() -> None:
         narrow = values.astype(np.float32)
     found = [exact.encode(n, exact.F32) for n in exact.numbers(values, exact.F64)]
     np.testing.assert_array_equal(np.array(found, np.uint32).view(np.float32), narrow)
+
+
+def _numbers_of(seed: int, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """Packed pairs of small numbers, and the numbers (n, 2)."""
+    numbers = np.random.default_rng(seed).integers(-64, 64, (COUNT, 2)) / 8
+    if kind == "f16":
+        return numbers.astype(np.float16).view(np.uint32)[:, 0], numbers
+    raw = numbers.astype(np.float32).view(np.uint32) >> 16
+    return (raw[:, 0] | raw[:, 1] << 16).astype(np.uint32), numbers
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+@pytest.mark.parametrize("select", [0, 4, 8, 12])
+def test_dot_products_of_halves(kind: str, select: int) -> None:
+    """src: RDNA3 ISA, V_DOT2_F16_F16: two products and a half that op_sel picks, to such a half."""
+    (a, x), (b, y), (c, z) = (_numbers_of(seed, kind) for seed in range(3))
+    old = random_bits(9)
+    found = vector(f"v_dot2_{kind}_{kind}", [a, b, c, old], np.uint32, op_sel=select, neg=1, abs=2)
+    sums = -x[:, 0] * np.abs(y[:, 0]) - x[:, 1] * np.abs(y[:, 1]) + z[:, select >> 2 & 1]
+    if kind == "f16":
+        bits = sums.astype(np.float16).view(np.uint16).astype(np.uint32)
+    else:  # the sums are exact in f32: 20 bits of them
+        raw = sums.astype(np.float32).view(np.uint32)
+        bits = (raw + 0x7FFF + (raw >> 16 & 1)) >> 16
+    high = select >> 3
+    expected = bits << 16 | old & 0xFFFF if high else old & 0xFFFF0000 | bits
+    zero = sums == 0  # of either sign
+    np.testing.assert_array_equal(np.where(zero, 0, found), np.where(zero, 0, expected))
+
+
+def test_the_product_of_lighting() -> None:
+    """src: RDNA3 ISA, V_MULLIT_F32: 0 * x = 0; -MAX for S1 of -MAX, -INF or NaN, S2 <= 0 or NaN."""
+    least, inf, nan = -np.finfo(np.float32).max, np.inf, np.nan
+    rows = np.array([
+        (2, 3, 1, 6), (0, inf, 1, 0), (nan, 0, 1, 0), (2, 3, 0, least), (2, 3, -1, least),
+        (2, 3, nan, least), (2, nan, 1, least), (2, -inf, 1, least), (2, least, 1, least),
+        (2, inf, inf, inf), (-2, 3, 0.5, -6),
+    ])  # fmt: skip
+    many = np.resize(rows, (COUNT, 4)).astype(np.float32)
+    a, b, c, expected = (np.ascontiguousarray(many[:, i]) for i in range(4))
+    np.testing.assert_array_equal(vector("v_mullit_f32", [a, b, c], np.float32), expected)

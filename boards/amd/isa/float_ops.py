@@ -163,7 +163,9 @@ def _scaled(a: Array, count: Array) -> Array:
 
 def _special() -> None:
     define("f32 f32 -> f32", v_mul_dx9_zero_f32=_no_zero_nan)
-    define("f32 f32 f32 -> f32", v_fma_dx9_zero_f32=_dx9_fma)
+    define("f32 f32 f32 -> f32", v_fma_dx9_zero_f32=_dx9_fma, v_mullit_f32=_lit)
+    define("p p f16 -> f16", v_dot2_f16_f16=_dot2_half)
+    define("p p u16 -> u16", v_dot2_bf16_bf16=_dot2_bf16_half)
     define("f32 f32 +f32 -> f32", v_fmac_dx9_zero_f32=_dx9_fma)
     define("f32 -> f32", v_rcp_iflag_f32=lambda a: np.float32(1) / a)
     define("p p f32 -> f32", v_dot2_f32_f16=_dot2, v_dot2_f32_bf16=_dot2_bf16)
@@ -202,6 +204,26 @@ def bf16_halves(a: Array) -> tuple[Array, Array]:
 def _dot2(a: Array, b: Array, c: Array) -> Array:
     (a0, a1), (b0, b1) = halves(a), halves(b)
     return np.asarray(a0 * b0 + a1 * b1 + c, np.float32)
+
+
+def _lit(a: Array, b: Array, c: Array) -> Array:
+    """The product that lighting asks for: the smallest number where it has no light."""
+    # src: RDNA3 and RDNA4 ISA, V_MULLIT_F32: 0 * x = 0; -MAX for S1 of -MAX, -INF or NaN, S2 <= 0
+    least = -np.finfo(np.float32).max
+    dark = (b <= least) | np.isnan(b) | ~(c > 0)
+    return np.where(dark, least, _no_zero_nan(a, b))
+
+
+def _dot2_half(a: Array, b: Array, c: Array) -> Array:
+    (a0, a1), (b0, b1) = halves(a), halves(b)
+    return floats.narrow16(np.asarray(a0 * b0 + a1 * b1 + c.astype(np.float64)))
+
+
+def _dot2_bf16_half(a: Array, b: Array, c: Array) -> Array:
+    """Of bfloat16, and rounded to it once."""
+    (a0, a1), (b0, b1) = bf16_halves(a), bf16_halves(b)
+    addend = (c.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return floats.bf16(np.asarray(a0 * b0 + a1 * b1 + addend, np.float32))
 
 
 def _dot2_bf16(a: Array, b: Array, c: Array) -> Array:

@@ -61,6 +61,14 @@ def narrow16(wide: Array) -> Array:
     return wide.astype(np.float16)
 
 
+def bf16(a: Array) -> Array:
+    """f32 to the nearest bfloat16, ties to even, as u16; NaN stays one, quiet."""
+    raw = np.ascontiguousarray(a, np.float32).view(np.uint32)
+    high = raw >> np.uint32(16)
+    near = raw + np.uint32(0x7FFF) + (high & np.uint32(1)) >> np.uint32(16)
+    return np.where(np.isnan(a), high | np.uint32(0x40), near).astype(np.uint16)
+
+
 def fma64(a: Array, b: Array, c: Array) -> Array:
     """f64 a * b + c with one rounding: error-free products, rare cases in exact rationals."""
     a, b, c = np.broadcast_arrays(a, b, c)

@@ -7,19 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from boards.amd.isa.floats import bf16
 from boards.amd.isa.vector_ops import define, pack16, shift_count
 
 Array = NDArray[Any]
 _FEEDBACK = np.uint32(0xC5)
-_QUIET, _BELOW_HALF = np.uint32(0x40), np.uint32(0x7FFF)
-
-
-def bf16(a: Array) -> Array:
-    """f32 to the nearest bfloat16, ties to even, as u16; NaN stays one, quiet."""
-    raw = np.ascontiguousarray(a, np.float32).view(np.uint32)
-    high = raw >> np.uint32(16)
-    near = raw + _BELOW_HALF + (high & np.uint32(1)) >> np.uint32(16)
-    return np.where(np.isnan(a), high | _QUIET, near).astype(np.uint16)
 
 
 def _next_random(a: Array) -> Array:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from boards.amd.isa.decode import Instruction
-from boards.amd.isa.gfx950_ops import bf16
+from boards.amd.isa.floats import bf16
 from boards.amd.isa.small_floats import BF8, FP8, narrow, widen
 from boards.amd.wave.operands import UnsupportedOperand, raw_bits, reader, with_signs, writer
 from boards.amd.wave.state import Waves

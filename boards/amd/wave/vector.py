@@ -43,6 +43,8 @@ _SHORT = frozenset({"VOP1", "VOP2", "VOPC"})
 _HIGH_HALF = 128
 _OMOD = (1.0, 2.0, 4.0, 0.5)
 _IEEE = 1 << 9
+_SIGN, _BOTH_SIGNS = 0x80000000, 0x80008000
+_HALF_DOTS = frozenset({"v_dot2_f16_f16", "v_dot2_bf16_bf16"})
 _ROUND_MASK = {"f32": 0x3, "f64": 0xC, "f16": 0xC}
 _NEVER_ROUND = (
     "v_min", "v_max", "v_med", "v_mov", "v_cndmask", "v_floor", "v_ceil", "v_trunc", "v_rndne",
@@ -189,6 +191,8 @@ def source_reader(inst: Instruction, o: Operand, kind: str) -> Reader:
     absolute = extra.abs if extra is not None else f.get("abs", 0)
     if inst.meaning == "v_cndmask_b32" and kind == "u32" and index >= 0:
         return _sign_bits(read, neg >> index & 1, absolute >> index & 1)
+    if kind == "p" and inst.meaning in _HALF_DOTS:
+        return _sign_bits(read, neg >> index & 1, absolute >> index & 1, _BOTH_SIGNS)
     if kind not in ("f16", "f32", "f64"):
         if index >= 0 and (neg | absolute) >> index & 1:
             raise UnsupportedOperand(f"sign modifiers of {inst.meaning}")
@@ -200,12 +204,12 @@ def source_reader(inst: Instruction, o: Operand, kind: str) -> Reader:
     return with_signs(read, kind, bool(neg >> index & 1), bool(absolute >> index & 1))
 
 
-def _sign_bits(read: Reader, neg: int, absolute: int) -> Reader:
-    """The sign modifiers of a dword that is selected, not computed with."""
+def _sign_bits(read: Reader, neg: int, absolute: int, signs: int = _SIGN) -> Reader:
+    """The sign modifiers of a dword that is selected, or of two halves of one."""
     if not (neg or absolute):
         return read
-    keep = np.uint32(0x7FFFFFFF if absolute else 0xFFFFFFFF)
-    flip = np.uint32(0x80000000 if neg else 0)
+    keep = np.uint32(0xFFFFFFFF ^ signs if absolute else 0xFFFFFFFF)
+    flip = np.uint32(signs if neg else 0)
     return lambda w: (read(w) & keep) ^ flip
 
 
