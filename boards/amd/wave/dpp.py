@@ -7,13 +7,29 @@ from typing import Any
 
 import numpy as np
 
-from boards.amd.isa.decode import Dpp, Instruction, Operand
+from boards.amd.isa.decode import VGPR, Dpp, Instruction, Operand
+from boards.amd.isa.layout import DPP_SHARE
 from boards.amd.wave.lanes import dpp_enabled, dpp_sources
-from boards.amd.wave.operands import Reader, reader
+from boards.amd.wave.operands import Reader, UnsupportedOperand, reader
 from boards.amd.wave.state import Waves
 from boards.machine.arrays import Array
 
 Run = Callable[[Waves], Any]
+_ONE_LANE, _WIDE = "row_newbcast", 2
+
+
+def require_lanes(inst: Instruction) -> None:
+    """Raises: UnsupportedOperand for a permutation that the family, or this instruction, lacks."""
+    dpp, family = inst.dpp, inst.family
+    if dpp is None:
+        return
+    if not dpp.lanes and dpp.control not in family.dpp_controls:
+        raise UnsupportedOperand(f"DPP control {dpp.control:#x} of {family.name}")
+    # src: llvm AMDGPUAsmParser.cpp, "DP ALU dpp only supports row_newbcast": gfx90a and later of
+    # gfx9; no 64-bit operand elsewhere.
+    shares = family.row_share == _ONE_LANE and not dpp.lanes and dpp.control in DPP_SHARE
+    if not shares and any(o.code >= VGPR and o.dwords == _WIDE for o in inst.operands):
+        raise UnsupportedOperand(f"{inst.name} with DPP and an operand of 64 bits")
 
 
 def permuted(dpp: Dpp | None, read: Reader) -> Reader:

@@ -24,7 +24,7 @@ from boards.amd.isa.layout import all_ones, gather
 from boards.amd.isa.text import disassemble
 from boards.amd.wave.barrier import Barriers
 from boards.amd.wave.buffer import bind_buffer, bind_scalar_buffer
-from boards.amd.wave.dpp import written_lanes
+from boards.amd.wave.dpp import require_lanes, written_lanes
 from boards.amd.wave.indexing import bind_indexing, indexable
 from boards.amd.wave.lds import bind_lds
 from boards.amd.wave.memory import bind_memory
@@ -304,10 +304,7 @@ class Chunk:
 
 def bind(inst: Instruction) -> Run | None:
     """The function that executes an instruction, or None when there is none."""
-    if inst.dpp is not None and not inst.dpp.lanes:
-        control = inst.dpp.control
-        if control not in inst.family.dpp_controls:
-            raise UnsupportedOperand(f"DPP control {control:#x} of {inst.family.name}")
+    require_lanes(inst)
     if inst.encoding == "VOPD":
         return bind_dual(inst)
     if inst.name in inst.family.waits:

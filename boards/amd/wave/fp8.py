@@ -18,6 +18,7 @@ from boards.amd.isa.small_floats import (
     narrow_random,
     widen,
 )
+from boards.amd.wave.dpp import fetch
 from boards.amd.wave.operands import UnsupportedOperand, reader, with_signs, writer
 from boards.amd.wave.state import Waves
 from boards.machine.arrays import Array
@@ -41,7 +42,7 @@ def _widen(inst: Instruction) -> Run:
     target, source = inst.operands
     form, select = _form(inst.name), inst.fields.get("op_sel", 0)
     byte = (select & 1) << 1 | select >> 1 & 1
-    read, put = reader(inst, source, "u32"), writer(target, "f32")
+    read, put = fetch(inst, source, "u32"), writer(target, "f32")
     _no_modifiers(inst)
 
     def run(w: Waves) -> None:

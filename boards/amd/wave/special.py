@@ -37,6 +37,7 @@ from boards.amd.wave.vector import Run
 from boards.machine.arrays import Array
 
 _ROW, _HALF_WAVE = 16, 32
+_WITH_DPP = ("v_fma_mix", "v_dot", "v_mbcnt", "v_pk_fmac_f16", "v_cvt_f32_fp8", "v_cvt_f32_bf8")
 _RENAMED = {
     "v_pk_add_i16": "v_add_nc_i16", "v_pk_sub_i16": "v_sub_nc_i16", "v_pk_add_u16": "v_add_nc_u16",
     "v_pk_sub_u16": "v_sub_nc_u16",
@@ -47,7 +48,7 @@ def bind_special(inst: Instruction) -> Run | None:
     """A function for an instruction that is not elementwise, or None."""
     if inst.dpp is None:
         return _bind(inst)
-    if not inst.meaning.startswith(("v_fma_mix", "v_dot", "v_mbcnt")):
+    if not inst.meaning.startswith(_WITH_DPP):
         raise UnsupportedOperand(f"{inst.meaning} with DPP")
     run = _bind(inst)
     return under(inst.dpp, run) if run is not None else None
@@ -244,7 +245,7 @@ def _packed(inst: Instruction) -> Run | None:
 
 
 def _packed_source(inst: Instruction, o: Any) -> Reader:
-    return reader(inst, o, "p" if inst.meaning.endswith("f16") else "u32")
+    return fetch(inst, o, "p" if inst.meaning.endswith("f16") else "u32")
 
 
 def _limit(function: Callable[..., Array], values: list[Array], kind: str, clamp: bool) -> Array:

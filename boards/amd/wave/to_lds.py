@@ -31,13 +31,18 @@ _BLOCK = 16
 
 
 def bind_to_lds(inst: Instruction) -> Run | None:
-    """A function for a load of memory into LDS, or None."""
+    """A function for a load of memory into LDS, or None.
+
+    Raises: UnsupportedOperand for what goes through registers and says LDS.
+    """
     to_lds = inst.meaning.startswith("load_lds_") or bool(
         inst.encoding == "MUBUF" and inst.fields.get("lds")
     )
-    match = _NAME.match(inst.meaning)
-    if not to_lds or match is None:
+    if not to_lds or not inst.operands:
         return None
+    match = _NAME.match(inst.meaning)
+    if match is None:
+        raise UnsupportedOperand(f"{inst.name} with lds")
     if inst.encoding == "FLAT" and inst.fields["segment"] != _GLOBAL:
         raise UnsupportedOperand(f"{inst.name} of another segment")
     kind, bits = _WIDTHS[match[1]] if match[1] else (match[2], int(match[3]))

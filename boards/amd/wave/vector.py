@@ -101,6 +101,8 @@ def bind_parts(
     count = len(inst.operands) - len(op.sources) if compares else len(op.results)
     targets, sources = inst.operands[:count], list(inst.operands[count:])
     if op.accumulate:
+        if inst.sdwa is not None:  # src: llvm VOP2Instructions.td: gfx9 and gfx10 have none
+            raise UnsupportedOperand(f"{inst.name} with SDWA")
         sources.append(targets[0])
     if len(sources) < len(op.sources) and op.sources[-1] == "m":
         sources.append(Operand("V", VCC, 1))
