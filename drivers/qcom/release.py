@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from drivers.base.contracts import World
-from drivers.base.errors import Unsupported
-from drivers.machine.text import first_line
+from drivers.base.errors import Denied, NotFound, Unsupported
+from drivers.machine.text import read_text
 
 PATH: Final = "/proc/sys/kernel/osrelease"
 OLDEST: Final[Mapping[str, tuple[int, int]]] = {"KGSL": (4, 9), "MSM": (5, 15)}
@@ -22,14 +22,17 @@ _RELEASE: Final = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})")
 
 def refusal(world: World, way: str) -> Unsupported | None:
     """Why this kernel is too old for an interface; None where it is not, or does not say."""
-    text = first_line(world, PATH)
+    try:
+        text = read_text(world, PATH)
+    except (NotFound, Denied):
+        return None
     found = _RELEASE.match(text)
     oldest = OLDEST[way]
     if found is None or (int(found[1]), int(found[2])) >= oldest:
         return None
     wanted = ".".join(map(str, oldest))
     return Unsupported(
-        f"{way} of Linux {text[:40]}: this driver was written for {wanted} and later",
+        f"{way} of Linux {text.strip()[:40]}: this driver was written for {wanted} and later",
         hint=f"boot a kernel of {wanted} or later",
     )
 
