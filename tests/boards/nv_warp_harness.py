@@ -26,9 +26,15 @@ OTHERS = {80: ("ga102", 0x80), 100: ("gb202", 0xA0)}
 """Architectures without a board of their own: a board, and the version of SASS that it reads."""
 WINDOWS = 0x18
 """Of constant bank 0 before sm_100: both windows. # src: cubins of nvrtc with generic addresses"""
+WINDOWS_BLACKWELL = 0x2F0
+"""src: cubins of nvrtc 13.5 for sm_100 and sm_120 with pointers to local memory"""
 SHARED_WINDOW, LOCAL_WINDOW = 1 << 32, 2 << 32
 RECURSION = 1024
 """Stack of a thread of code whose depth the compiler does not know."""
+BEHIND = -1
+"""In place of a bank: what lies behind the code in its image, variables of the program."""
+SHARED_UNIT = 128
+"""Shared memory is given in multiples of this."""
 Dim = tuple[int, int, int]
 
 
@@ -70,9 +76,16 @@ def compiled(source: str, arch: str = "sm_86") -> tuple[bytes, NvCode, dict[int,
 def kernel_of(blob: bytes, name: str, arch: str) -> tuple[bytes, NvCode, dict[int, bytes]]:
     """Code, record and constant banks of a kernel of a cubin."""
     binary = cubin.load(blob, name, arch)
-    code = NvCode.of(binary)
-    banks = {b.number: binary.image[b.offset : b.offset + b.nbytes] for b in code.banks}
-    return binary.image[code.code_offset :][: code.code_bytes], code, banks
+    code, image = NvCode.of(binary), bytearray(binary.image)
+    base = CODE_VA - code.code_offset
+    for patch in code.patches:
+        patch.apply(image, base)
+    for fixup in binary.fixups:
+        image[fixup.offset : fixup.offset + 8] = (base + fixup.addend).to_bytes(8, "little")
+    banks = {b.number: bytes(image[b.offset : b.offset + b.nbytes]) for b in code.banks}
+    end = code.code_offset + code.code_bytes
+    banks[BEHIND] = bytes(image[end:])
+    return bytes(image[code.code_offset : end]), code, banks
 
 
 def _map(space: GpuSpace, va: int, data: bytes) -> Any:
@@ -89,13 +102,14 @@ def run(
     """(buffers as the kernel leaves them, violations, which `found` has, too)."""
     code, record, banks = kernel
     space, found = GpuSpace(49), [] if found is None else found
-    _map(space, CODE_VA, code)
+    _map(space, CODE_VA, code + banks.get(BEHIND, b""))
     zero, off, va, buffers = bytearray(record.bank0_bytes), record.param_offset, BUFFERS_VA, []
     local = min(record.local_bytes, RECURSION)
     for at, words in zip(places(record.sm), (block, grid, (local,)), strict=True):
         struct.pack_into(f"<{len(words)}I", zero, at, *words)
-    if record.sm < BLACKWELL:
-        struct.pack_into("<2Q", zero, WINDOWS, SHARED_WINDOW, LOCAL_WINDOW)
+    windows = WINDOWS if record.sm < BLACKWELL else WINDOWS_BLACKWELL
+    if len(zero) >= windows + 16:
+        struct.pack_into("<2Q", zero, windows, SHARED_WINDOW, LOCAL_WINDOW)
     for arg in args:
         if isinstance(arg, np.ndarray):
             off = -(-off // 8) * 8
@@ -107,13 +121,15 @@ def run(
             struct.pack_into("<I", zero, off, arg & 0xFFFFFFFF)
             off += 4
     constants = {}
-    for number, data in {0: bytes(zero), **banks}.items():
+    for number, data in {**banks, 0: bytes(zero)}.items():
+        if number == BEHIND:
+            continue
         _map(space, BANKS_VA + number * BANK_STRIDE, data)
         constants[number] = ConstantBank(BANKS_VA + number * BANK_STRIDE, len(data))
     launch = Launch(
         chip=chip_of(record.sm), code_va=CODE_VA, space=space, grid=grid, block=block,
         constants=constants, registers=record.registers, barriers=record.barriers,
-        shared_bytes=record.shared_bytes, local_bytes=local,
+        shared_bytes=-(-record.shared_bytes // SHARED_UNIT) * SHARED_UNIT, local_bytes=local,
         shared_window=SHARED_WINDOW, local_window=LOCAL_WINDOW,
     )  # fmt: skip
     executor = WarpExecutor(

@@ -125,7 +125,7 @@ def test_copies_into_two_buffers() -> None:
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("kind", ["load", "store"])
+@pytest.mark.parametrize("kind", ACCESSES)
 @pytest.mark.parametrize("arch", ["sm_75", "sm_86", "sm_90a", "sm_120"])
 def test_an_access_past_the_blocks_shared_memory_stops_the_sm(arch: str, kind: str) -> None:
     """As silicon: a warp exception for an address out of range, not a number of a neighbour."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from boards.machine.arrays import Array
-from boards.nv.warp.build import UNIFORM, Action, Builder, Source
+from boards.nv.warp.build import REGISTER, UNIFORM, Action, Builder, Source
 from boards.nv.warp.fields import ZERO, NotModelled
 from boards.nv.warp.memory import NUMBERS, OUT_OF_RANGE, GlobalMemory, Lanes, numbers
 from boards.nv.warp.shared import Own, check_aligned, fail
@@ -128,7 +128,7 @@ def own_address(build: Builder, *, uniform: int, scaled: bool = True) -> Address
     return of
 
 
-def _short_address(build: Builder) -> Address:
+def short_address(build: Builder) -> Address:
     """A register and an offset, which a uniform pair is added to: [R0.U32+UR4]."""
     offset, number = build.signed(40, 24), build.gpr(24)
 
@@ -155,7 +155,7 @@ def global_address(build: Builder, descriptor: int) -> Address:
     build.latency = "agu"
     if pair != uniform and not (uniform and adds):
         raise NotModelled("a global address of 32 bits")
-    plain = wide_address(build) if pair == uniform else _short_address(build)
+    plain = wide_address(build) if pair == uniform else short_address(build)
     if not uniform or number == build.arch.uniform_zero:
         return plain
     build.reads += [(UNIFORM, number, 0), (UNIFORM, number + 1, 0)]
@@ -228,7 +228,11 @@ def load_own(
 
     def run(t: Threads, mask: Array) -> None:
         lanes = t.chosen(mask)
-        put_numbers(t, number, own.load(t, lanes, address(t, lanes)), kind, lanes)
+        missing: list[Array] = []
+        put_numbers(t, number, own.load(t, lanes, address(t, lanes), missing), kind, lanes)
+        if missing and number != ZERO:
+            for part, none in enumerate(missing[0].T):
+                t.undefined.forget((REGISTER, number + part), t.index[lanes][none])
 
     return run
 

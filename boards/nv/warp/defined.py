@@ -8,12 +8,15 @@ from boards.machine.arrays import Array
 
 Place = tuple[int, int]
 """(file, register)."""
+_WORDS = (0, 1)
+"""Files of words; the others have truths."""
 
 
 class Undefined:
     """Of registers and predicates, the bits that were never written."""
 
-    def __init__(self) -> None:
+    def __init__(self, count: int) -> None:
+        self._count = count
         self._bits: dict[Place, Array] = {}
 
     def __bool__(self) -> bool:
@@ -44,11 +47,13 @@ class Undefined:
             del self._bits[place]
 
     def forget(self, place: Place, mask: Array) -> None:
-        """A register whose old value the threads of a mask cannot know: all bits."""
+        """A register whose value the threads of a mask, or of these numbers, cannot know."""
         row = self._bits.get(place)
         if row is None:
-            row = self._bits[place] = np.zeros(len(mask), bool if place[0] else np.uint32)
-        row[mask] = True if place[0] else ALL
+            row = self._bits[place] = np.zeros(
+                self._count, np.uint32 if place[0] in _WORDS else bool
+            )
+        row[mask] = ALL if place[0] in _WORDS else True
 
     def clear(self, place: Place, mask: Array) -> None:
         """A register that the threads of a mask wrote whole."""

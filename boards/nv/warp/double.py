@@ -138,17 +138,17 @@ def fused(one: Array, two: Array, three: Array, mode: int, mask: Array | bool = 
     return result
 
 
-def _a(build: Builder, *, absolute: bool = True) -> Double:
-    signs = bool(build.take(72)), absolute and bool(build.take(73))
+def _a(build: Builder) -> Double:
+    signs = bool(build.take(72)), bool(build.take(73))
     return double(build.a(), build.a(1), signs)
 
 
-def _b(build: Builder, *, absolute: bool = True) -> Double:
-    return double(build.b(), build.b(1), build.b_sign(absolute=absolute))
+def _b(build: Builder) -> Double:
+    return double(build.b(), build.b(1), build.b_sign(absolute=True))
 
 
-def _c(build: Builder, *, absolute: bool = True) -> Double:
-    return double(build.c(), build.c(1), build.c_sign(absolute=absolute))
+def _c(build: Builder) -> Double:
+    return double(build.c(), build.c(1), build.c_sign(absolute=True))
 
 
 def _store(build: Builder) -> Callable[[Threads, Array, Array], None]:
@@ -188,8 +188,8 @@ def dmul(build: Builder) -> Action:
 def dfma(build: Builder) -> Action:
     """DFMA: a product and a sum, rounded once."""
     build.doubles = True
-    mode, one = build.take(78, 2), _a(build, absolute=False)
-    two, three = _b(build, absolute=False), _c(build)
+    mode, one = build.take(78, 2), _a(build)
+    two, three = _b(build), _c(build)
     store = _store(build)
     return lambda t, mask: store(t, fused(one(t), two(t), three(t), mode, mask), mask)
 

@@ -1,13 +1,13 @@
 """Grids of SASS, run to their end: the executor that a board's GPU has.
 
-Threads of a chunk of blocks run together. Those that are furthest behind in the code go first, so
-that lanes that parted meet again; a block's threads are always in one chunk.
+Threads of a chunk of blocks run together; a block's threads are always in one chunk. turns.py says
+who goes first where they part.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import prod
 
@@ -29,6 +29,7 @@ from boards.nv.warp.plan import Plan, plan_of
 from boards.nv.warp.reach import Reach
 from boards.nv.warp.state import LANES, RUNNING, Threads
 from boards.nv.warp.timing import Timing
+from boards.nv.warp.turns import SLICE_STEPS, Turns, in_turns
 
 _CHUNK_THREADS = 4096
 _MOST_STEPS = 1 << 22
@@ -36,8 +37,6 @@ _MOST_STEPS = 1 << 22
 _OPERATION = 0x1FF
 _GUARD_LOW, _GUARD_NOT = 12, 15
 _ALWAYS = 7
-_NOWHERE = 1 << 62
-"""Behind all code."""
 OUT_OF_RANGE_REGISTER = 0x0D
 """src: Linux, drivers/gpu/drm/nouveau/nvkm/engine/gr/gf100.c, warp errors: OOR_REG; not confirmed
 for later chips"""
@@ -60,13 +59,18 @@ class WarpExecutor:
         launch.space.execute(launch.code_va, 1)
         program = Program(launch, self._find, self.conflicts)
         padded = -(-prod(launch.block) // LANES) * LANES
-        blocks, step = prod(launch.grid), max(1, _CHUNK_THREADS // padded)
+        step = max(1, _CHUNK_THREADS // padded)
         with np.errstate(all="ignore"):
-            for first in range(0, blocks, step):
-                threads = Threads(launch, first, min(step, blocks - first))
-                if self._order is not None:
-                    threads.draw = np.random.default_rng(self._order)
-                program.run(threads)
+            in_turns(map(program.run, self._chunks(launch, step)))
+
+    def _chunks(self, launch: Launch, step: int) -> Iterator[Threads]:
+        """The threads of the grid, some blocks at a time."""
+        blocks = prod(launch.grid)
+        for first in range(0, blocks, step):
+            threads = Threads(launch, first, min(step, blocks - first))
+            if self._order is not None:
+                threads.draw = np.random.default_rng(self._order)
+            yield threads
 
 
 class Program:
@@ -79,11 +83,13 @@ class Program:
         self._memory = GlobalMemory(launch.space)
         self._plans: dict[int, Plan] = {}
 
-    def run(self, t: Threads) -> None:
-        """All threads of a chunk, to their end."""
-        timing = Timing(t, self._find, self._arch)
+    def run(self, t: Threads) -> Iterator[None]:
+        """All threads of a chunk, to their end; yields after each slice of steps."""
+        timing, turns = Timing(t, self._find, self._arch), Turns(t)
         pc, together, every = 0, True, bool(t.alive.all())
-        for _ in range(_MOST_STEPS):
+        for count in range(1, _MOST_STEPS):
+            if count % SLICE_STEPS == 0:
+                yield
             if together:
                 plan = self._plan(pc)
                 if not plan.flows:
@@ -93,7 +99,7 @@ class Program:
                 t.pc.fill(pc + WORD_BYTES)
                 self._one(t, timing, plan, t.alive, whole=every)
             else:
-                self._furthest_behind(t, timing)
+                self._some(t, timing, turns)
             if not t.alive.any():
                 return
             every = bool(t.alive.all())
@@ -103,15 +109,13 @@ class Program:
                 timing.together()
         raise EndlessGrid
 
-    def _furthest_behind(self, t: Threads, timing: Timing) -> None:
-        """The threads that are furthest behind, to their next branch or the threads before them."""
-        ready = t.alive & (t.waits == RUNNING)
-        if not ready.any():
+    def _some(self, t: Threads, timing: Timing, turns: Turns) -> None:
+        """The threads whose turn it is, to their next branch or the threads before them."""
+        chosen = turns.choose()
+        if chosen is None:
             self._find("threads that wait for each other", flow.describe_stuck(t))
             raise EndlessGrid
-        places = np.unique(t.pc[ready])
-        pc, mask = int(places[0]), ready & (t.pc == places[0])
-        meet = int(places[1]) if len(places) > 1 else _NOWHERE
+        mask, pc, meet = chosen
         for _ in range(_MOST_STEPS):
             plan = self._plan(pc)
             pc += WORD_BYTES

@@ -56,6 +56,7 @@ def bra(build: Builder) -> Action:
     elif build.take(33):
         return _where_parted(build, target, when)
     else:
+        _unanimous(build)
         warps = when
     build.latency = "control"
 
@@ -63,6 +64,13 @@ def bra(build: Builder) -> Action:
         t.pc[mask & when(t) & warps(t)] = target
 
     return run
+
+
+def _unanimous(build: Builder) -> None:
+    """BRA.U of Turing, bit 32: the lanes that run it agree. measured: nvrtc 13.5 has it behind
+    VOTE.ANY and VOTEU.ANY, whose masks it compares."""
+    if build.arch.family == "turing":
+        build.take(32)
 
 
 def _where_parted(build: Builder, target: int, when: Source) -> Action:
@@ -180,15 +188,30 @@ def bsync(build: Builder) -> Action:
     build.latency = "control"
 
     def run(t: Threads, mask: Array) -> None:
-        t.waits[mask & when(t)] = AT_CONVERGENCE + number
+        taken = mask & when(t)
+        t.waits[taken] = AT_CONVERGENCE + number
+        t.yielded[taken] = False
         release(t)
 
     return run
 
 
+def _every_lane(t: Threads) -> Array:
+    return np.full(t.count, _ALL_LANES, np.uint64)
+
+
 def warpsync(build: Builder) -> Action:
-    """WARPSYNC: wait for the lanes of a mask."""
-    lanes, when = build.b(), build.predicate_in(87, 90)
+    """WARPSYNC: wait for the lanes of a mask; .ALL: for all of the warp.
+
+    .COLLECTIVE goes on with the next instructions up to ENDCOLLECTIVE, then at its target.
+    measured: nvdisasm 13.5: bit 86; nvrtc 13.5 has the target behind ENDCOLLECTIVE
+    """
+    newer = build.arch.family in ("hopper", "blackwell")
+    if newer and build.take(86):
+        _distance(build, 48, split=True)
+    ours = newer and (build.a() if build.form == 1 else _every_lane)
+    lanes = ours or build.b()
+    when = build.predicate_in(87, 90)
     build.latency = "control"
 
     def run(t: Threads, mask: Array) -> None:
@@ -228,9 +251,37 @@ def release(t: Threads) -> None:
         t.waits[free] = RUNNING
 
 
+def clear_yielded(t: Threads) -> None:
+    """Convergence barriers at which only lanes are missing that ran YIELD are cleared.
+
+    src: US patent 10067768, claim 1: participating threads are synchronized when each is blocked
+    at the barrier or in the yielded state. When silicon does so is not published.
+    """
+    kinds = np.unique(t.waits[t.alive])
+    for number in kinds[kinds >= AT_CONVERGENCE] - AT_CONVERGENCE:
+        waiting, row = t.alive & (t.waits == AT_CONVERGENCE + number), t.partners[number]
+        missing = row & t.lanes(t.alive & ~waiting)
+        free = waiting & (missing & ~t.lanes(t.yielded) == 0)
+        t.waits[free] = RUNNING
+        gone = t.lanes(free)
+        np.copyto(row, row & ~gone, where=t.alive & ~free & (gone != 0))
+
+
+def yield_(build: Builder) -> Action:
+    """YIELD: others may go first."""
+    run = nothing(build)
+
+    def yields(t: Threads, mask: Array) -> None:
+        run(t, mask)
+        t.yielded |= mask
+
+    return yields
+
+
 def nothing(build: Builder) -> Action:
-    """NOP, YIELD, NANOSLEEP: time passes."""
+    """NOP, NANOSLEEP: time passes."""
     build.take(32, 32)
+    build.take(85, 2)
     build.take(87, 4)
     build.take(24, 8)
     build.latency = "control"

@@ -74,14 +74,14 @@ class Numbers:
     def bits(self, values: Array) -> Array:
         """Two rows, exact or rounded to odd, as words."""
         if self.brain:
-            rows = brain_bits(_single_to_odd(values))
+            rows = brain_bits(single_to_odd(values))
         else:
             rows = half_bits(self.flushed(half_rounded(values, 0).astype(np.float64)))
         packed: Array = rows[0] | rows[1] << _UPPER
         return packed
 
 
-def _single_to_odd(values: Array) -> Array:
+def single_to_odd(values: Array) -> Array:
     """Doubles as singles whose last bit says that they are not exact."""
     near = narrowed(values, TO_ZERO)
     odd = (near.astype(np.float64) != values) & np.isfinite(values)

@@ -29,6 +29,9 @@ IN_ORDER: Final = {
     "conversion": ("MUFU", "POPC", "FLO", "BREV", "F2I", "I2F", "FRND", "F2F", "FCHK"),
     "double": ("DADD", "DMUL", "DFMA", "DSETP"),
     "group": ("HGMMA", "IGMMA"),
+    "reduction": ("REDUX",),
+    "barrier": ("B2R",),
+    "special": ("S2UR",),
 }
 """Units whose sources are read, and whose results come, in the order of their instructions."""
 _TABLE = 16

@@ -61,10 +61,11 @@ _PLAIN: Final[dict[int, tuple[str, Make]]] = {
     0x1C3: ("S2UR", partial(special.s2r, uniform=True)), 0x026: ("IDP", integer.idp),
     0x028: ("DMUL", double.dmul), 0x029: ("DADD", double.dadd), 0x02A: ("DSETP", double.dsetp),
     0x02B: ("DFMA", double.dfma),
-    0x118: ("NOP", flow.nothing), 0x146: ("YIELD", flow.nothing),
+    0x118: ("NOP", flow.nothing), 0x146: ("YIELD", flow.yield_),
     0x15D: ("NANOSLEEP", flow.nothing), 0x141: ("BSYNC", flow.bsync),
     0x144: ("CALL", flow.call), 0x145: ("BSSY", flow.bssy), 0x147: ("BRA", flow.bra),
-    0x148: ("WARPSYNC", flow.warpsync), 0x14D: ("EXIT", flow.exit_), 0x150: ("RET", flow.ret),
+    0x11B: ("ENDCOLLECTIVE", flow.nothing), 0x148: ("WARPSYNC", flow.warpsync),
+    0x14D: ("EXIT", flow.exit_), 0x150: ("RET", flow.ret),
     0x143: ("CALL.ABS", flow.call_absolute), 0x149: ("BRX", flow.brx), 0x15C: ("BPT", flow.trap),
     0x001: ("PMTRIG", flow.nothing), 0x015: ("VABSDIFF4", small.vabsdiff4),
     0x142: ("BREAK", flow.break_),
@@ -94,6 +95,8 @@ UNIFORM: Final = (
 """Run once a warp, under uniform predicates."""
 _ACROSS: Final = (0x006, 0x086, 0x11A, 0x11C, 0x155, 0x156, 0x1A1, 0x1C4)
 """What other lanes or barriers have a part in: VOTE, DEPBAR, B2R, BMOV, MATCH, REDUX."""
+_SHUFFLE: Final = 0x189
+"""Lanes whose word nobody reads may have none."""
 _NAMES: Final = {number: name for number, (name, _) in (_PLAIN | MEMORY).items()}
 
 
@@ -112,7 +115,7 @@ def computes(word: int, arch: Arch) -> bool:
     number = word & _OPERATION
     reaches = number in MEMORY or number in MEMORY_VARIANTS[arch.family]
     own = number in VARIANTS[arch.family]
-    return (own or not reaches) and number not in _ACROSS
+    return (own or not reaches or number == _SHUFFLE) and number not in _ACROSS
 
 
 def action(build: Builder, reach: Reach) -> Action:

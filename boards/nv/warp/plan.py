@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from boards.machine.arrays import Array
-from boards.nv.warp.build import PREDICATE, REGISTER, UNIFORM_PREDICATE, Step
+from boards.nv.warp.build import PREDICATE, REGISTER, UNIFORM, UNIFORM_PREDICATE, Step
 from boards.nv.warp.latency import IN_ORDER, VARIABLE, Latencies
 from boards.nv.warp.undefined import passes
 
@@ -43,6 +43,8 @@ class Plan:
     stall: int
     passes: bool
     """Whether bits that nobody wrote may go through it."""
+    uniforms: tuple[tuple[int, int], ...]
+    """Uniform registers and predicates that it writes."""
     flows: bool
     """Whether threads may go elsewhere, wait or end."""
 
@@ -63,6 +65,7 @@ def plan_of(step: Step, latencies: Latencies) -> Plan:
         variable=step.latency in VARIABLE,
         stall=max(1, step.control.stall),
         passes=passes(step),
+        uniforms=tuple(p for p in step.writes if p[0] in (UNIFORM, UNIFORM_PREDICATE)),
         flows=step.latency == "control",
     )
 

@@ -68,6 +68,7 @@ MEMORY: Final[dict[int, tuple[str, Make]]] = {
     0x18B: ("ATOM", _atomic(generic_address=True, compares=True)),
     0x18E: ("RED", lambda build, reach: atomics.red(build, reach.memory)),
     0x18C: ("ATOMS", _atoms),
+    0x1AA: ("QSPC", lambda build, reach: atomics.qspc(build)),
     0x18D: ("ATOMS", lambda build, reach: atomics.atoms_cas(build, reach.report)),
 }  # fmt: skip
 """By nine bits of opcode."""

@@ -93,14 +93,24 @@ class Own:
             raise fail(t, self.offset, OUT_OF_RANGE, address, "beyond local memory,")
         return moved
 
-    def load(self, t: Threads, lanes: Lanes, addresses: Array) -> Array:
-        """A number of each lane; poison and a violation for what nobody wrote."""
+    def load(
+        self, t: Threads, lanes: Lanes, addresses: Array, missing: list[Array] | None = None
+    ) -> Array:
+        """A number of each lane; poison and a violation for what nobody wrote.
+
+        Of several words, single ones may have been never written: `missing` gets which. measured:
+        nvrtc 13.5 loads 16 bytes of an array of 12, and does not use the last word
+        """
         addresses = self._placed(t, addresses)
         rows = self._rows(t, lanes, addresses)
         numbers, known, stride = self._arrays(t)
         places = rows * stride + addresses // self.nbytes
         values = np.asarray(numbers[places])
         there = self._known(known, places)
+        if not there.all() and missing is not None and self.nbytes > _BANK_BYTES:
+            words = known.reshape(-1, self.nbytes)[places].reshape(len(places), -1, _BANK_BYTES)
+            missing.append(~words.all(axis=2))
+            there = words.all(axis=2).any(axis=1)
         if not there.all():
             name = "local" if self.local else "shared"
             self.report(f"{name} memory is read and was never written")

@@ -24,6 +24,8 @@ _REGISTERS, _CLAMP, _BY, _IMMEDIATES = 1, 2, 4, 7
 _EQUAL_MASK, _LESS_MASK = 0x38, 0x39
 _MASKS = (_EQUAL_MASK, _LESS_MASK, 0x3A, 0x3B, 0x3C)
 """Lanes equal, below, below or equal, above, above or equal."""
+_SHARED_WINDOW = 0x2F
+"""SR_SWINHI: the high word of addresses in the window of shared memory."""
 _WARP, _SM, _CLOCK, _TIMER = 0x03, 0x43, 0x50, 0x52
 _WARP_LOW = 8
 """Of SR_VIRTID. measured: nvrtc 13.5 takes %warpid from its bits 8 to 14."""
@@ -35,6 +37,8 @@ def _special(number: int) -> Source:
         return lambda t: t.lane
     if number in (_ZERO, _IN_CLUSTER):
         return lambda t: np.zeros(t.count, np.uint32)
+    if number == _SHARED_WINDOW:
+        return lambda t: np.full(t.count, t.launch.shared_window >> 32, np.uint32)
     if number in _MASKS:
         return lambda t: _lanes_of(number, t)
     if number == _WARP:
@@ -93,6 +97,40 @@ def cs2r(build: Builder) -> Action:
     def run(t: Threads, mask: Array) -> None:
         for part in range(count):
             t.put(number + part, sources[part](t), mask)
+
+    return run
+
+
+def cs2ur(build: Builder) -> Action:
+    """CS2UR, CS2UR.32 of Blackwell: a special register that is near, to uniform ones."""
+    first = build.take(72, 8)
+    count = 2 if build.take(80) else 1
+    pairs = first in (_CLOCK, _TIMER)
+    sources = [_special(first), _special(first + 1 if pairs else _ZERO)]
+    number = build.uniform_out(count)
+    build.latency = "udp"
+
+    def run(t: Threads, mask: Array) -> None:
+        for part in range(count):
+            t.put_uniform(number + part, sources[part](t), mask)
+
+    return run
+
+
+def elect(build: Builder) -> Action:
+    """ELECT: of the lanes that run it and have its predicate, the first one; its number.
+
+    src: PTX ISA, elect.sync
+    """
+    given, some = build.predicate_in(87, 90), predicate(build, 81)
+    write = out(build, uniform=True)
+    build.latency = "umov"
+
+    def run(t: Threads, mask: Array) -> None:
+        those = (mask & given(t)).reshape(-1, LANES)
+        first = np.repeat(those.argmax(axis=1), LANES).astype(np.uint32)
+        write(t, first, mask)
+        some(t, (t.lane == first) & given(t), mask)
 
     return run
 

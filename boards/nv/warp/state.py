@@ -58,6 +58,8 @@ class Threads:
         self.waits = np.zeros(self.count, np.int32)
         self.partners = np.zeros((_CONVERGENCE, self.count), np.uint64)
         """Of a convergence barrier: the lanes that a thread meets there."""
+        self.yielded = np.zeros(self.count, bool)
+        """Whether a thread ran YIELD since it last reached a convergence barrier."""
         self.sync_mask = np.zeros(self.count, np.uint64)
         self.shared, self.shared_known = _memory(blocks, launch.shared_bytes)
         self.local, self.local_known = _memory(self.count, launch.local_bytes)
@@ -70,7 +72,7 @@ class Threads:
         """Draws the order of atomics that meet; without it, that of the lanes."""
         self.cycles = 0
         """What the clocks of code show."""
-        self.undefined = Undefined()
+        self.undefined = Undefined(self.count)
         self.copies = Copies(self.count)
         self.barriers = Barriers(blocks, self.padded, self.alive)
 

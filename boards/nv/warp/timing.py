@@ -55,6 +55,10 @@ class Timing:
         """Results without a scoreboard, by the unit that gives them in order."""
         self._foreign: dict[tuple[int, int], Array] = {}
         """Of a uniform register: lanes whose warp has written it without them."""
+        self._writers: dict[tuple[int, int], int] = {}
+        """Of a uniform register, the instruction that last wrote it."""
+        self._before: dict[tuple[int, int], Array] = {}
+        """What uniform registers held before the instruction that runs."""
         self._reading: list[dict[Held, Array]] = [{} for _ in range(SCOREBOARDS)]
 
     # One number or a row of them
@@ -124,9 +128,18 @@ class Timing:
         return kept
 
     def read(self, plan: Plan, mask: Array) -> None:
-        """The sources of an instruction."""
+        """The sources of an instruction, and what a uniform register holds before it."""
+        if not self._all(mask):
+            for file, register in plan.uniforms:
+                self._before[file, register] = self._uniform(file, register).copy()
         for read in plan.reads:
             self._check(plan, read, mask)
+
+    def _uniform(self, file: int, register: int) -> Array:
+        t = self._t
+        return np.asarray(
+            t.uniforms[register] if file == UNIFORM else t.uniform_predicates[register]
+        )
 
     def _check(self, plan: Plan, read: Read, mask: Array) -> None:
         stamp, clock = self._stamps[read.file][read.register], self._clock
@@ -166,7 +179,7 @@ class Timing:
         name = f"{_PREFIX[read.file]}{read.register} in {step.name} at {step.offset:#x}"
         if stamp == _UNWRITTEN and step.name == _SPILL:
             return
-        if stamp == _UNWRITTEN and plan.passes and read.file in (REGISTER, PREDICATE):
+        if stamp == _UNWRITTEN and plan.passes and read.file != UNIFORM_PREDICATE:
             self._t.undefined.forget((read.file, read.register), late)
             return
         if stamp == _UNWRITTEN:
@@ -187,7 +200,7 @@ class Timing:
             self._overwritten(plan, file, register, mask)
             lanes = mask
             if file in (UNIFORM, UNIFORM_PREDICATE):
-                lanes = self._of_warps(file, register, mask)
+                lanes = self._of_warps(plan.step.offset, file, register, mask)
             if plan.variable:
                 self._will_come(plan, file, register, lanes)
                 continue
@@ -196,14 +209,25 @@ class Timing:
             self._set(file, register, self._clock << _SHIFT | kind, lanes)
         self._keeps(plan, mask)
 
-    def _of_warps(self, file: int, register: int, mask: Array) -> Array:
-        """The lanes of the warps that write a uniform register."""
+    def _of_warps(self, offset: int, file: int, register: int, mask: Array) -> Array:
+        """The lanes of the warps that write a uniform register.
+
+        Lanes that parted may each run the same instruction, or write the same value: the register
+        is then theirs, too.
+        """
+        again = self._writers.get((file, register)) == offset
+        self._writers[file, register] = offset
         if self._all(mask):
             self._foreign.pop((file, register), None)
             return mask
         lanes = self._t.whole_warps(mask)
+        changed = lanes & ~mask
+        if again:
+            changed &= False
+        elif (file, register) in self._before:
+            changed &= self._before[file, register] != self._uniform(file, register)
         old = self._foreign.get((file, register), np.zeros(self._t.count, bool))
-        foreign = (old & ~lanes | lanes & ~mask) & self._t.alive
+        foreign = (old & ~mask | changed) & self._t.alive
         self._foreign.pop((file, register), None)
         if foreign.any():
             self._foreign[file, register] = foreign
@@ -269,6 +293,7 @@ class Timing:
             coming = bool(rows.any())
         step = plan.step
         again = plan.unit and (file, register) in self._loose.get(plan.unit, ())
+        again = again or self._writers.get((file, register)) == step.offset
         if coming and not again:
             name = f"{_PREFIX[file]}{register} in {step.name} at {step.offset:#x}"
             self._find("result that is overwritten before it came", name)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from boards.machine.arrays import Array
-from boards.nv.warp.build import PREDICATE, REGISTER, Step
+from boards.nv.warp.build import PREDICATE, REGISTER, UNIFORM, Step
 from boards.nv.warp.defined import Place
 from boards.nv.warp.state import Threads
 
@@ -48,9 +48,9 @@ def run(t: Threads, step: Step, mask: Array) -> None:
     if passes(step) and any((file, number) in t.undefined for file, number, _ in step.reads):
         _computed(t, step, mask)
         return
-    step.run(t, mask)
     for place in step.writes:
         t.undefined.clear(place, mask)
+    step.run(t, mask)
 
 
 def guarded(t: Threads, step: Step, mask: Array) -> None:
@@ -91,6 +91,8 @@ def _touched(t: Threads, step: Step) -> list[Place]:
 
 def _row(t: Threads, place: Place) -> Array:
     file, register = place
+    if file == UNIFORM:
+        return np.asarray(t.uniforms[register])
     return np.asarray(t.registers[register] if file == REGISTER else t.predicates[register])
 
 
