@@ -5,18 +5,24 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import astuple
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from boards.nv.hardware import NvOptions
 from boards.nv.machine import another_nv_process, open_nv_board
-from drivers.base.errors import Busy, Denied, DeviceError, Unsupported
+from drivers.base.errors import Busy, Denied, DeviceError, NotFound, Unsupported
 from drivers.choice import choose
+from drivers.nv import smi
 from drivers.nv.device import NvDevice
+from drivers.nv.nvk import iface
+from drivers.nv.nvk.client import RmClient
 from drivers.nv.nvk.iface import open_nvk
 from drivers.nv.opening import open_nv
+from drivers.nv.probe import probe
 from drivers.world.foreign import ForeignWorld
 from tests.support import check
 
@@ -75,9 +81,29 @@ def test_a_look_at_a_gpu_takes_nothing() -> None:
     one = board(compute_mode=EXCLUSIVE_PROCESS)
     with opened(one):
         open_nvk(ForeignWorld(another_nv_process(one)), 0, briefly=True).close()
-    iface = open_nvk(ForeignWorld(one), 0, briefly=True)
+    brief = open_nvk(ForeignWorld(one), 0, briefly=True)
     opened(another_nv_process(one)).close()
-    iface.close()
+    brief.close()
+
+
+def test_the_tools_name_a_divided_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RM answers questions about the whole GPU, or refuses them: then it is said why."""
+    world = ForeignWorld(board(mig=True))
+    refusal = NotFound("no instance", hint="see dmesg")
+    monkeypatch.setattr(iface, "read_facts", Mock(side_effect=refusal))
+    text, _ = probe(["--json", "--ask"], world, {})
+    (gpu,) = json.loads(text)["gpus"]
+    check("MIG" in gpu["rm"]["reason"] and "-mig 0" in gpu["rm"]["advice"], str(gpu))
+    (line,) = smi.report(world).lines
+    check("MIG" in line.problem and "CUDA=1" in line.advice, str(line))
+
+
+def test_a_kernel_driver_without_reservations_opens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control has no name in the headers: where it is gone, that is not taken for MIG."""
+    one = board()
+    monkeypatch.setattr(RmClient, "plain_control", lambda *_: 0x56)
+    with opened(one) as device:
+        check(device.alloc(64).nbytes == 64)
 
 
 def test_gpus_before_hopper_are_not_asked_about_confidential_computing() -> None:

@@ -6,7 +6,8 @@ Opening is the order that RM asks for: client, device, subdevice, address space,
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from threading import RLock
 from typing import Final
@@ -36,7 +37,7 @@ from drivers.nv.nvk.escapes import (
 from drivers.nv.nvk.facts import read_classes, read_copy_engine, read_facts, read_uuid
 from drivers.nv.nvk.faults import Faults
 from drivers.nv.nvk.memory import CTL_PATH, NvMemory, allocate, map_host, unmap_host, wrap
-from drivers.nv.nvk.modes import boost, check_plain, reserve
+from drivers.nv.nvk.modes import boost, check_plain, divided, reservable, reserve
 from drivers.nv.nvk.uvm_space import open_uvm
 
 USERMODE_BYTES: Final = 0x10000
@@ -60,6 +61,8 @@ class NvkIface:
         self.path = node_of(card)
         self.peeks: list[Callable[[int], int | None]] = []
         self.gone: DeviceError | None = None
+        self.whole = True
+        """Whether RM reserves it for a client. In MIG mode it does not."""
         self.handles = self.bytes_held = 0
         self.device = self.subdevice = self.va_space = 0
         self._channels: list[Channel] = []
@@ -80,8 +83,7 @@ class NvkIface:
 
     def open(self) -> None:
         """Everything up to the doorbell, in order; a failure undoes what was done."""
-        with Undo() as undo:
-            undo.add(self.close)
+        with self._opening():
             self._open_device(compute=True)
             self._open_space()
             self._open_doorbell()
@@ -90,9 +92,20 @@ class NvkIface:
 
     def open_briefly(self) -> None:
         """Only what controls need; a failure undoes what was done."""
-        with Undo() as undo:
-            undo.add(self.close)
+        with self._opening():
             self._open_device(compute=False)
+
+    @contextmanager
+    def _opening(self) -> Iterator[None]:
+        """A failure undoes what was done; of a divided GPU it says that."""
+        try:
+            with Undo() as undo:
+                undo.add(self.close)
+                yield
+        except DeviceError as error:
+            if self.whole:
+                raise
+            raise divided(address_of(self.card), error) from error
 
     def _open_device(self, *, compute: bool) -> None:
         """Through the node that is open: the last close of it takes the GPU down."""
@@ -103,11 +116,14 @@ class NvkIface:
         self.device = client.alloc("the device", client.handle, RmClass.NV01_DEVICE_0, args)
         part = SubdeviceAlloc(sub_device_id=0)
         self.subdevice = client.alloc("the subdevice", self.device, RmClass.NV20_SUBDEVICE_0, part)
+        address = address_of(self.card)
         if compute:
-            reserve(client, self.subdevice, address_of(self.card))
+            self.whole = reserve(client, self.subdevice, address)
+        else:
+            self.whole = reservable(client, self.subdevice)
         self.generation = read_classes(client, self.device)
         if compute:
-            check_plain(client, self.generation, address_of(self.card))
+            check_plain(client, self.generation, address)
         self.facts = read_facts(client, self.subdevice)
         self.copy_engine = read_copy_engine(client, self.subdevice)
         self._faults = Faults(self.facts.sms)

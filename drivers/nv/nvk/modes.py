@@ -40,21 +40,42 @@ BOOST_UNTIL_CLEARED: Final = 0xFFFFFFFF
 """NV2080_CTRL_PERF_BOOST_FLAGS_* and _DURATION_INFINITE."""
 
 
-def reserve(client: RmClient, subdevice: int, address: str) -> None:
+def reserve(client: RmClient, subdevice: int, address: str) -> bool:
     """Take the GPU, as its compute mode allows, before the first object that computes.
 
-    Raises: Unsupported for MIG, Denied and Busy for compute modes, and what RM refuses.
+    False: RM has no reservation of it. So it is with MIG, where a client without an instance gets
+    no address space; the caller reports that as `divided`. Raises: Denied and Busy for compute
+    modes, and what RM refuses.
+    # src: kernel_mig_manager.c kmigmgrGetInstanceRefFromDevice_IMPL()
     """
-    control = ACQUIRE_COMPUTE_MODE_RESERVATION
-    status = client.plain_control(subdevice, control)
+    status = client.plain_control(subdevice, ACQUIRE_COMPUTE_MODE_RESERVATION)
     if status == NvStatus.NOT_SUPPORTED:
-        raise Unsupported(
-            f"the GPU at {address} is divided (MIG), and this driver opens no MIG instances",
-            hint=f"As root: nvidia-smi -i {address} -mig 0; or use CUDA=1, which opens instances",
-        )
+        return False
     if status == NvStatus.STATE_IN_USE:
         raise _refused(client, subdevice, address)
-    check_status(status, f"{control.name}: the GPU at {address}")
+    check_status(status, f"{ACQUIRE_COMPUTE_MODE_RESERVATION.name}: the GPU at {address}")
+    return True
+
+
+def reservable(client: RmClient, subdevice: int) -> bool:
+    """For a look at a GPU alone: whether RM has reservations of it, as far as that can be asked.
+
+    In an exclusive mode the reservation is left to programs that compute; in the default mode it
+    keeps none of them out.
+    """
+    if client.control(subdevice, QUERY_COMPUTE_MODE_RULES, ComputeModeRules()).rules:
+        return True
+    status = client.plain_control(subdevice, ACQUIRE_COMPUTE_MODE_RESERVATION)
+    return status != NvStatus.NOT_SUPPORTED
+
+
+def divided(address: str, error: DeviceError) -> Unsupported:
+    """The error of a GPU in MIG mode, in place of the one that opening it ended with."""
+    return Unsupported(
+        f"the GPU at {address} is divided (MIG), and this driver opens no MIG instances "
+        f"({error.message})",
+        hint=f"As root: nvidia-smi -i {address} -mig 0; or use CUDA=1, which opens instances",
+    )
 
 
 def _refused(client: RmClient, subdevice: int, address: str) -> DeviceError:
