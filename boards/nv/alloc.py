@@ -195,7 +195,7 @@ def _ring(channel: Channel, args: SimpleNamespace) -> None:
 def _userd(channel: Channel, args: SimpleNamespace, objects: Mapping[int, Object]) -> None:
     memory, offset = objects.get(args.hUserdMemory[0]), args.userdOffset[0]
     if not isinstance(memory, Memory):
-        raise RmError(status.INVALID_OBJECT_HANDLE, "no memory for USERD")
+        raise RmError(status.OBJECT_NOT_FOUND, "no memory for USERD")
     if offset % USERD_BYTES or offset + USERD_BYTES > memory.nbytes:
         raise RmError(status.INVALID_ARGUMENT, f"USERD at {offset:#x} of {memory.nbytes:#x}")
     memory.hold()

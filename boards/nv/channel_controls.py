@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from types import SimpleNamespace
 
-from boards.nv import status
+from boards.nv import faults, status
 from boards.nv.channel import Channel, ChannelGroup
 from boards.nv.hardware import NvHardware
 from boards.nv.objects import Object
@@ -58,10 +58,17 @@ def preempt(hardware: NvHardware, target: Object, args: SimpleNamespace) -> None
 
 
 def token(hardware: NvHardware, target: Object, args: SimpleNamespace) -> None:
-    """What the doorbell takes."""
+    """What the doorbell takes; RM puts it in the second entry of the notifiers, too.
+
+    src: kernel_channel.c kchannelNotifyWorkSubmitToken_IMPL(): 535 to 595
+    """
     channel = target.ancestor(Channel)
     channel.token_taken = True
     args.workSubmitToken = channel.token
+    at = faults.TOKEN_NOTIFIER * faults.NOTIFIER_BYTES
+    notifier = channel.notifier
+    if notifier is not None and notifier.nbytes >= at + faults.NOTIFIER_BYTES:
+        notifier.store(at, faults.notifier(hardware.clock.now_ns(), channel.token, 0))
 
 
 def mmu_fault(hardware: NvHardware, target: Object, args: SimpleNamespace) -> None:

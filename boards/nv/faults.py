@@ -15,6 +15,8 @@ _CE_CODES = (39, 40, 41, 70, 71, 72, 75, 76, 77, 85)
 """ROBUST_CHANNEL_CE0_ERROR and so on: not in a row."""
 _NOTIFIER_DONE = 0xFFFF
 _NOTIFIER = "<QIHH"
+NOTIFIER_BYTES, TOKEN_NOTIFIER = 16, 1
+"""Size of an entry, and which has the work submit token. src: cl906f.h"""
 
 
 class RcError(Exception):

@@ -325,7 +325,7 @@ def test_channels_check_their_parameters() -> None:
     cases = [
         (group, changed(16, "<I", 1000), INVALID_ARGUMENT),
         (group, changed(8, "<Q", 0), INVALID_ARGUMENT),
-        (group, changed(32, "<I", 0x999), INVALID_HANDLE),
+        (group, changed(32, "<I", 0x999), NOT_FOUND),
         (group, changed(64, "<Q", 8), INVALID_ARGUMENT),
         (group, changed(64, "<Q", 1 << 20), INVALID_ARGUMENT),
         (group, changed(0, "<I", 0x999), INVALID_HANDLE),

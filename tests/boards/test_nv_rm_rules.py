@@ -230,6 +230,15 @@ def test_controls_that_a_release_lacks(command: int, nbytes: int, since: int) ->
             refuses(NOT_SUPPORTED, client.control, client.subdevice, command, bytes(params))
 
 
+def test_the_token_is_in_the_second_notifier() -> None:
+    client = opened("gb202")
+    ring = client.ring(client.group())
+    (token,) = struct.unpack("<I", client.control(ring.handle, 0xC36F0108, bytes(4)))
+    found = struct.unpack("<QIHH", ring.notifier.memory.read(16, 16))
+    check(found[1:] == (token, 0, 0xFFFF) and found[0] > 0, str(found))
+    check(client.error(ring) == (0, 0, 0))
+
+
 def test_rm_knows_gpus_whose_node_is_open() -> None:
     client = NvClient(open_nv_board("ga102", gpus=2))
     client.open_client()
