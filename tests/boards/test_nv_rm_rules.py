@@ -115,7 +115,7 @@ def test_subcontexts_may_be_low_since_595(driver: int, status: int) -> None:
 
 def test_what_a_channel_of_a_group_may_say() -> None:
     client = opened()
-    group = client.group()
+    group = client.alloc(client.device, GROUP, struct.pack("<IIIIB3x", 0, 0, client.vaspace, 1, 0))
     area, notifier = client.buffer(1 << 20), client.buffer(4096, system=True)
     share = client.alloc(group, SHARE, struct.pack("<III", client.vaspace, 1, 0))
 

@@ -165,6 +165,12 @@ def test_which_address_spaces_uvm_takes() -> None:
     refuses(INVALID_CLIENT, client.register_space, 0, 0x999)
     client.register_space()
     refuses(INVALID_DEVICE, client.register_space)
+    first, client.uvm_fd = client.uvm_fd, client.world.open(UVM, os.O_RDWR)
+    initialise(client)
+    client.mm_initialize(client.world.open(UVM, os.O_RDWR))
+    client.register_gpu()
+    refuses(INVALID_STATE, client.register_space)
+    client.uvm_fd = first
     other = NvClient(another_nv_process(client.world))
     other.open_objects()
     initialise(other)
@@ -217,6 +223,18 @@ def test_what_a_mapping_may_say() -> None:
     high = 1 << 47
     client.uvm(73, struct.pack("<QQI4x", high, 0x1000, 0), 16)
     refuses(OUT_OF_RANGE, map_, 0, 0, 0, 0, 0, va=high)
+
+
+def test_a_mapping_that_fails_leaves_nothing() -> None:
+    client = opened()
+    buffer, free = client.buffer(0x10000, map_host=False), client.world.baseline().video_bytes
+    one = client.uuid + struct.pack("<5I", 1, 0, 0, 0, 0)
+    other = bytes(16) + struct.pack("<5I", 1, 0, 0, 0, 0)
+    data = struct.pack("<QQQ", buffer.va, 0x10000, 0) + (one + other).ljust(9216, b"\0")
+    data += struct.pack("<QiIII", 2, -1, client.root, buffer.handle, 0)
+    refuses(INVALID_DEVICE, client.uvm, 33, data, 0x242C)
+    client.free(client.device, buffer.handle)
+    check(client.world.baseline().video_bytes == free - 0x10000, "no mapping keeps the memory")
 
 
 def test_535_has_room_for_32_gpus_in_a_mapping() -> None:
