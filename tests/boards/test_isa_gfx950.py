@@ -12,6 +12,7 @@ from boards.amd.isa.decode import decode
 from boards.amd.isa.families import FAMILIES
 from boards.amd.isa.text import disassemble
 from boards.amd.wave.execute import bind
+from boards.amd.wave.operands import UnsupportedOperand
 from boards.amd.wave.state import EXEC, Waves
 from boards.amd.wave.types import MemoryFault
 from tests.support import check
@@ -212,3 +213,21 @@ def test_memory_goes_to_lds_lane_by_lane(text: str, dwords: int, based: bool) ->
     rest = np.ones(len(w.lds), bool)
     rest[place] = False
     np.testing.assert_array_equal(w.lds[rest], before[rest])
+
+
+@pytest.mark.parametrize(("byte", "word"), [(0, 0), (1, 0x2000), (2, 0x4000), (3, 0x6000)])
+def test_what_is_a_code_already_is_not_rounded(byte: int, word: int) -> None:
+    """v_cvt_sr_fp8_f32: random bits change nothing of an exact number; the rest stays."""
+    w = machine()
+    old = w.vgpr[0, 0].copy()
+    w.vgpr[1, 0] = np.float32(-0.875).view(np.uint32)
+    step(w, f"{0xD2A40000 | word:08x} 00020501")
+    rest = np.uint32(_M32 ^ 0xFF << 8 * byte)
+    np.testing.assert_array_equal(w.vgpr[0, 0], old & rest | np.uint32(0xB6 << 8 * byte))
+
+
+def test_a_store_that_says_lds_is_refused() -> None:
+    # buffer_store_dword and buffer_atomic_add with the LDS bit, which loads alone have
+    for word in (0xE0710000, 0xE1090000):
+        with pytest.raises(UnsupportedOperand, match="lds"):
+            bind(decode(_FAMILY, [word, 0x80000000, 0, 0], 0))

@@ -193,8 +193,7 @@ class Races:
         groups = waves // self._per_group
         row = self._rows(waves, index)
         wave, waited, epoch = waves[row], self.waits[waves], self.signals[waves]
-        before, wrong = self._writes.wave[word], np.zeros(len(word), np.bool_)
-        repeats = wrong
+        repeats = wrong = np.zeros(len(word), np.bool_)
         if (self._writes.group[groups] >= waited).any():
             clash = self._writes.since(word, waited[row], wave, octets, storing=True)
             wrong = clash & stored.differs(self._lds[word])
@@ -203,12 +202,13 @@ class Races:
             self._look()
             clash = self._reads.since(word, waited[row], wave, octets, storing=True)
             wrong = wrong | clash & stored.differs(self._lds[word])
+        earlier = self._writes.wave[word] if repeats.any() else wave
         lost = self._writes.enter(word, wave, epoch[row], octets)
         if lost.any():
             if not len(self._room):
                 self._room = np.zeros_like(self._lds)
             wrong = wrong | lost & stored.overruled(self._room)
-        self._writes.share(word, np.where(lost, wave, before), (repeats | lost) & ~wrong)
+        self._writes.share(word, np.where(lost, wave, earlier), (repeats | lost) & ~wrong)
         if wrong.any():
             found("LDS race", int(wave[int(np.argmax(wrong))]))
         np.maximum.at(self._writes.group, groups, epoch)
