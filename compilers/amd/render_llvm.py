@@ -7,6 +7,8 @@ vector, and a vector here is what one lane loads at once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from compilers import dtype as dt
 from compilers.amd.lanes import SAME_ROW_HIGH, SAME_ROW_LOW, swap
 from compilers.amd.matrix_forms import INSTRUCTIONS, MatrixInstruction
@@ -36,7 +38,7 @@ def render(kernel: Kernel, arch: str) -> str:
 
     Raises: Unsupported for an unknown arch, TypeError for an op its dtype does not have.
     """
-    expander = Expander(frozenset({"fma"}), native_half=True, soft=True)
+    expander = Expander(frozenset({"fma"}), native_half=True, soft=True, half_ops=True)
     return Walker(kernel, AmdLlvmPrinter(kernel, arch), expander).run()
 
 
@@ -50,8 +52,40 @@ class AmdLlvmPrinter(GpuLlvmPrinter):
     def __init__(self, kernel: Kernel, arch: str) -> None:
         super().__init__(kernel)
         self.target = amd_target(arch)
+        self._products: set[str] = set()
+        """Products of float32."""
 
     # values
+
+    def emit(self, op: str, dtype: DType, args: Sequence[Value], name: str) -> Value:
+        """A product of float32 that becomes a float16 gives it its sign."""
+        made = super().emit(op, dtype, args, name)
+        if op == "mul" and dtype is dt.float32:
+            self._products.add(made.text)
+        if op == "cast" and dtype is dt.float16 and args[0].text in self._products:
+            return self._signed(made, args[0])
+        return made
+
+    def _signed(self, half: Value, product: Value) -> Value:
+        """Its sign by the product's bits.
+
+        LLVM 15 to 21 make the product of widened halves and its rounding by v_fma_mixlo_f16, with
+        +0 as the addend: 0 * -0 would be +0.
+        # src: VOP3PInstructions.td MadFmaMixFP16Pats; IEEE 754-2019, 6.3
+        """
+        lanes, emit = half.lanes, super().emit
+
+        def number(value: int, dtype: DType) -> Value:
+            one = self.literal(value, dtype)
+            return self.splat(one, lanes) if lanes else one
+
+        word = emit("bitcast", dt.uint32, [product], "")
+        high = emit("shr", dt.uint32, [word, number(16, dt.uint32)], "")
+        sign = emit("and", dt.uint16, [emit("cast", dt.uint16, [high], ""),
+                                       number(0x8000, dt.uint16)], "")  # fmt: skip
+        bits = emit("bitcast", dt.uint16, [half], "")
+        bits = emit("and", dt.uint16, [bits, number(0x7FFF, dt.uint16)], "")
+        return emit("bitcast", dt.float16, [emit("or", dt.uint16, [bits, sign], "")], "")
 
     def _of_wave(self, op: str, dtype: DType, value: Value) -> Value:
         """ballot; below and among count the bits of one."""

@@ -240,6 +240,10 @@ class Words:
             zero = f"{type_of(source, value.lanes)}({self.literal(0, source)})"
             return f"({value.text} != {zero})"
         text = f"{kind}({value.text})" if scalar(source) != scalar(target) else value.text
+        other_sign = source.kind in "iu" and target.kind in "iu" and source.kind != target.kind
+        if other_sign and target.bits > WORD_BITS >= source.bits:  # naga extends by `kind`'s sign
+            wide = type_of(dt.int64 if source.kind == "i" else dt.uint64, value.lanes)
+            text = f"bitcast<{kind}>({wide}({value.text}))"
         if target.kind in "iu" and target.bits < WORD_BITS:
             narrower = source.kind == "f" or source.bits > target.bits or source.kind != target.kind
             return f"extractBits({text}, 0u, {target.bits}u)" if narrower else text
