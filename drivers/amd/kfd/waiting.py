@@ -67,7 +67,7 @@ class Events:
         self._arrays: list[Region] = [gpu.world.mmap(-1, PAGE_BYTES)]
         """What no call of WAIT_EVENTS uses now: several threads may wait at a time."""
         self._last = Last()
-        self._tells = gpu.session.minor >= RESET_DATA_MINOR
+        self._names_gpu = gpu.session.minor >= RESET_DATA_MINOR
         """Whether a wait for several events says which GPU was reset; else that one is asked for
         by itself."""
 
@@ -101,7 +101,7 @@ class Events:
             self._arrays.append(array)
 
     def _wait(self, array: Region, timeout_ms: int) -> Incident | None:
-        if self._tells:
+        if self._names_gpu:
             entries = self._ask(array, self._ids, timeout_ms)
             return self._trouble(*entries[_MEMORY:]) if entries else None
         entries = self._ask(array, self._ids[:_HARDWARE], timeout_ms)
