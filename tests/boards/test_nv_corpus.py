@@ -36,12 +36,10 @@ NOT_EXECUTED = {
         "bytes that a barrier expects",
         "eight bits",
         "mma 16832 of eight bits",
-        "128 bits",
-        "two buffers",
     },
 }
 """Kernels with an instruction that the executor refuses by name: BMMA; ATOMS.ARRIVE, ARRIVES and
-SYNCS of barriers in shared memory; numbers of eight bits; IADD with a carry and UI2FP of sm_120."""
+SYNCS of barriers in shared memory; numbers of eight bits."""
 CASES = [(arch, kernel) for arch in ARCHES for kernel in KERNELS if kernel.on(sm_of(arch))]
 
 

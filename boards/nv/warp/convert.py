@@ -136,6 +136,23 @@ def i2f(build: Builder) -> Action:
     return lambda t, mask: store(t, *source(t), mask)
 
 
+def ui2fp(build: Builder) -> Action:
+    """UI2FP.F32 of Blackwell: a word of a uniform register to a single, to the nearest."""
+    build.only(75, 2, _SINGLE)
+    build.only(78, 2, 0)
+    build.only(84, 2, _SINGLE)
+    kind = np.int32 if build.take(74) else np.uint32
+    build.only(91, 1, 1)
+    source, write = build.b(uniform=True), out(build, uniform=True)
+    build.latency = "udp"
+
+    def run(t: Threads, mask: Array) -> None:
+        words = np.ascontiguousarray(source(t)).view(kind)
+        write(t, words.astype(np.float32).view(np.uint32), mask)
+
+    return run
+
+
 def i2f_variable(build: Builder) -> Action:
     """I2F, which needs a scoreboard."""
     run = i2f(build)

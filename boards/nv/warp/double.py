@@ -16,6 +16,7 @@ import numpy as np
 from boards.machine.arrays import Array
 from boards.nv.warp import floating
 from boards.nv.warp.build import Action, Builder, Source
+from boards.nv.warp.fields import ZERO
 from boards.nv.warp.floating import DOWN, FORMS_WITH_C, NEAREST, TO_ZERO, UP, float_compared
 from boards.nv.warp.integer import out, predicate
 from boards.nv.warp.logic import joined
@@ -53,6 +54,8 @@ def double(low: Source, high: Source, signs: tuple[bool, bool] = (False, False))
 
 def put_pair(t: Threads, number: int, words: Array, mask: Array) -> None:
     """64-bit words into a pair of registers."""
+    if number == ZERO:
+        return
     t.put(number, words & np.uint64(0xFFFFFFFF), mask)
     t.put(number + 1, words >> _HIGH, mask)
 

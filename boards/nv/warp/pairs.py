@@ -59,14 +59,22 @@ def _term(value: Pairs, *, negated: bool) -> Pairs:
 
 
 def iadd(build: Builder) -> Action:
-    """IADD.64: a sum of two."""
-    build.only(74, 1, 0)
-    build.only(87, 4, 0xF)
-    build.only(81, 3, 7)
+    """IADD.64, IADD.64.X: a sum of two, with a carry in and out: minus x is ~x + 1."""
+    extended = bool(build.take(74))
     a, b = _sources(build)
-    a, b = _term(a, negated=bool(build.take(72))), _term(b, negated=build.b_sign()[0])
-    write = _out(build)
-    return lambda t, mask: write(t, a(t) + b(t), mask)
+    negated = bool(build.take(72)), build.b_sign()[0]
+    given, carry, write = build.predicate_in(87, 90), predicate(build, 81), _out(build)
+    one = np.uint64(0 if extended else sum(negated))
+
+    def run(t: Threads, mask: Array) -> None:
+        x, y = (~v(t) if minus else v(t) for v, minus in zip((a, b), negated, strict=True))
+        more = given(t).astype(np.uint64) if extended else one
+        total = x + y
+        whole = total + more
+        write(t, whole, mask)
+        carry(t, (total < x) | (whole < total), mask)
+
+    return run
 
 
 def uiadd3(build: Builder) -> Action:

@@ -8,6 +8,7 @@ from typing import Final
 
 from boards.nv.warp import (
     atomics,
+    convert,
     floating,
     flow,
     hgmma,
@@ -41,7 +42,8 @@ _UNIFORM: Final[dict[int, tuple[str, Make]]] = {
     0x055: ("UFFMA", partial(floating.mixed_product, uniform=True)),
     0x056: ("UFMUL", partial(floating.fmul, uniform=True)),
     0x0A6: ("UIMAD.HI", partial(integer.imad_hi, uniform=True)),
-    0x087: ("USEL", pairs.usel), 0x085: ("UIMNMX", partial(logic.imnmx, uniform=True)),
+    0x05E: ("UI2FP", convert.ui2fp), 0x087: ("USEL", pairs.usel),
+    0x085: ("UIMNMX", partial(logic.imnmx, uniform=True)),
 }  # fmt: skip
 """What Blackwell alone does once a warp. src: nvdisasm 13.5: the fields of the vector ones"""
 UNIFORM_VARIANTS: Final = tuple(_UNIFORM)
