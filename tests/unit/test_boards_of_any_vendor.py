@@ -84,7 +84,7 @@ def boards(monkeypatch: pytest.MonkeyPatch) -> list[FakeBoard]:
 
     vendor = Vendor(
         device=KIND, names=(CHIP,), pci_names=(), ifaces=("ICD", "PCI"), compilers=(),
-        kernels=("9", "8"),
+        kernels={"ICD": ("9", "8")},
         kernel="render node", aql="", note="Made up.", describe=lambda name: f"{name}  a row",
         function=never, enclosure=None, observe=never, take_firmware=never, powered_on=never,
         power_on=power_on, watch=watch,
@@ -129,7 +129,7 @@ def test_a_program_runs_on_its_device(tmp_path: Path, boards: list[FakeBoard]) -
 
 def test_a_release_of_the_kernel_driver_is_one_of_the_vendors(boards: list[FakeBoard]) -> None:
     command.check_options(CHIP, kernel="8")
-    with pytest.raises(ValueError, match="--kernel 7 is not for CL's boards: use 9 or 8"):
+    with pytest.raises(ValueError, match="--kernel 7 is not for made-up-1 over ICD: use 9 or 8"):
         command.check_options(CHIP, kernel="7")
     check(Setup(CHIP, kernel="8").arguments[-2:] == ["--kernel", "8"])
 
