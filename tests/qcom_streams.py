@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from boards.qcom.cp.static import of_chip
 from tests.qcom_boards import WAIT_FOR_IDLE, halves, type4, type7
 
 LOAD_STATE, MARKER, EXEC_CS, MEM_WRITE = 0x34, 0x65, 0x33, 0x3D
 WAIT_MEM_WRITES, EVENT_WRITE, MEM_TO_MEM = 0x12, 0x46, 0x73
+THREAD_CONTROL = 0x17
 INVALIDATE = {6: 49, 7: 51}
 CLEAN = {6: 4, 7: 49}
 _INVALIDATE_CMD = {6: 0xBB08, 7: 0xAB1F}
@@ -48,12 +50,15 @@ class Dispatch:
     block: tuple[int, int, int] = (64, 1, 1)
     constants: list[int] = field(default_factory=lambda: [0] * 4)
     lpac: bool = False
+    chip: str = ""
+    """Whose static registers are written; "": those of a630, a660 or a740."""
 
     def steps(self) -> dict[str, list[int]]:
         """In order."""
         old = self.generation < 7
         ids = 0xFCFCFCC0
         made = {
+            "static": self._static(),
             "invalidate": invalidate(self.generation),
             "idle": type7(WAIT_FOR_IDLE),
             "update": type4(_INVALIDATE_CMD[self.generation], 0x7F),
@@ -74,6 +79,14 @@ class Dispatch:
         if self.lpac and old:
             made["ids"] += type4(0xA9C2, ids, 0xFC)
         return made
+
+    def _static(self) -> list[int]:
+        """What each submission owes, and the mode of Vulkan. # src: tu6_init_static_regs()"""
+        old = self.generation < 7
+        chip = self.chip or (("a660" if self.lpac else "a630") if old else "a740")
+        values = {0xAB00: 5, 0xB309: 0xA2, **of_chip(chip), **({0xBB11: 0} if old else {})}
+        made = [] if old else type7(THREAD_CONTROL, 1)
+        return made + [word for at, value in values.items() for word in type4(at, value)]
 
     def words(self, **replaced: list[int]) -> list[int]:
         """The whole stream, with some steps replaced."""

@@ -14,6 +14,7 @@ from boards.qcom.chips import AdrenoChip
 from boards.qcom.cp.caches import Caches
 from boards.qcom.cp.processor import Machine
 from boards.qcom.cp.rights import Rights
+from boards.qcom.cp.static import Static
 from boards.qcom.engine import Engine
 from boards.qcom.memory import SystemMemory
 from boards.qcom.power import Power
@@ -78,7 +79,7 @@ class AdrenoGpu:
             chip=chip, clock=hardware.clock, caches=self.caches,
             rights=Rights(chip.name, chip.generation), find=hardware.find, event=hardware.event,
             power=Power(hardware.clock, suspends=hardware.options.suspends),
-            issues_per_s=hardware.options.issues_per_s,
+            static=Static(chip), issues_per_s=hardware.options.issues_per_s,
         )  # fmt: skip
         self.engine = Engine(machine)
         self.faults = 0

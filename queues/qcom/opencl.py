@@ -26,6 +26,8 @@ FIRST_GROUP: Final = 1
 """Word of `groups` with the number of workgroups along x."""
 MODE_CL: Final = 1 << 1
 """SP_MODE_CONTROL: ISAMMODE_CL; 16-bit constants are read as they are."""
+TP_MODE_CL: Final = 0x9
+"""SP_TP_MODE_CNTL: ISAMMODE_CL, which is said in both."""
 
 
 def half_registers(code: AdrenoCode) -> int:
@@ -35,12 +37,17 @@ def half_registers(code: AdrenoCode) -> int:
 
 def mode(chip: Chip) -> list[int]:
     """Before a launch."""
-    return words.write(chip, "SP_MODE_CONTROL", MODE_CL)
+    return _modes(chip, MODE_CL, TP_MODE_CL)
 
 
 def usual_mode(chip: Chip) -> list[int]:
     """Once it is done: as `words.setup` left it."""
-    return words.write(chip, "SP_MODE_CONTROL", words.MODE_GL)
+    return _modes(chip, words.MODE_GL, words.TP_MODE_GL)
+
+
+def _modes(chip: Chip, shaders: int, textures: int) -> list[int]:
+    made = words.write(chip, "SP_MODE_CONTROL", shaders)
+    return made + words.write(chip, "SP_TP_MODE_CNTL", textures)
 
 
 def groups(chip: Chip) -> list[int]:

@@ -17,6 +17,7 @@ from tests.support import check
 # src: Mesa 25.0.7, a6xx.xml (HLSQ_SHARED_CONSTS, HLSQ_CS_CNTL, HLSQ_SHARED_CONSTS_IMM),
 # tu_cmd_buffer.cc (tu6_emit_shared_consts, tu7_emit_shared_preamble_consts)
 SHARED_CONSTS, CS_CNTL_7, IMMEDIATES_7, FIRST_SHARED = 0xBB11, 0xA9CD, 0xAB40, 504
+SP_MODE_CONTROL, SHARED_MODE = 0xAB00, 0xD
 BLOCK_IBO, TYPE_UBO, READ_IMM = 14, 2, 1 << 9
 
 
@@ -30,7 +31,7 @@ def _made(one: Client, **replaced: list[int]) -> Made:
         return Outcome()
 
     gpu.engine.machine.run = take
-    stream = Dispatch(gpu.chip.generation, block.va, lpac=gpu.chip.lpac)
+    stream = Dispatch(gpu.chip.generation, block.va, lpac=gpu.chip.lpac, chip=gpu.chip.name)
     one.wait(one.submit(stream.words(**replaced)))
     return seen[0]
 
@@ -43,7 +44,8 @@ def _load(first: int, *words: int) -> list[int]:
 @pytest.mark.parametrize("chip", ["a630", "a660"])
 def test_shared_constants_of_generation_6_are_c504_and_on(chip: str) -> None:
     with client(chip) as one:
-        made = _made(one, idle=[*type4(SHARED_CONSTS, 1), *_load(3, 7, 8, 9)])
+        shared = [*type4(SHARED_CONSTS, 1), *type4(SP_MODE_CONTROL, SHARED_MODE)]
+        made = _made(one, idle=[*shared, *_load(3, 7, 8, 9)])
         at = FIRST_SHARED * 4
         check(made.constants[at + 3 : at + 6].tolist() == [7, 8, 9])
         check(np.flatnonzero(made.loaded[at:]).tolist() == [3, 4, 5])

@@ -49,7 +49,7 @@ def prepared(one: Client, work: Work | None = None) -> tuple[Dispatch, Block, li
         return work(made, memory) if work is not None else Outcome()
 
     gpu.engine.machine.run = run
-    made = Dispatch(gpu.chip.generation, block.va, lpac=gpu.chip.lpac)
+    made = Dispatch(gpu.chip.generation, block.va, lpac=gpu.chip.lpac, chip=gpu.chip.name)
     return made, block, seen
 
 

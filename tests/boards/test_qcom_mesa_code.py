@@ -131,7 +131,7 @@ def test_most_constants(chip: str, most: int) -> None:
         with client(chip, clean=False) as one:
             block = one.alloc(4096)
             block.region.write(0, code())
-            made = Dispatch(CHIPS[chip].generation, block.va, lpac=CHIPS[chip].lpac)
+            made = Dispatch(CHIPS[chip].generation, block.va, lpac=CHIPS[chip].lpac, chip=chip)
             register = 0xB987 if CHIPS[chip].generation < 7 else 0xA9CD
             one.wait(one.submit(made.words(
                 constlen=type4(register, 1 << 8 | constlen >> 2), sizes=type4(0xA9B1, 3 << 5 | 1)

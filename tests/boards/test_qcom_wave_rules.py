@@ -175,6 +175,13 @@ def test_rule(rule: str) -> None:
     check(_kinds(found) == {kind}, f"broken: {[str(v) for v in found.violations]}")
 
 
+def test_private_memory_by_waves_moves_one_word() -> None:
+    text = "mov.u32u32 r4.x, 0\n(rpt5)nop\nstp.u32 p[r4.x], r3.x, {}"
+    apart = {**_MORE, "private_by_waves": True}
+    check(not _run(text.format(2), **_MORE).violations + _run(text.format(1), **apart).violations)
+    check(_kinds(_run(text.format(2), **apart)) == {"words of private memory by waves"})
+
+
 def test_delays_of_generation_7_are_shorter() -> None:
     """Two cycles between results of the ALU, five before a load."""
     text = "(nop2) add.u r4.x, r3.x, r3.y\nadd.u r4.y, r4.x, 1"

@@ -28,7 +28,7 @@ _EACH = 250
 def _stream(chip: str, va: int) -> list[int]:
     generation = 7 if chip in ("a740", "x1-85") else 6
     return [
-        *Dispatch(generation, va, lpac=chip == "a660").words(),
+        *Dispatch(generation, va, lpac=chip == "a660", chip=chip).words(),
         *clean(generation, va + 1024), *type7(0x26), *type7(0x3D, *halves(va + 1032), 1, 2),
         *type7(0x3E, 0x980 | 2 << 18 | 1 << 30, *halves(va + 1040)),
         *type7(0x73, 0, *halves(va + 1048), *halves(va + 1040)), *type4(0xA9B4, *halves(va)),

@@ -170,6 +170,8 @@ class Composer:
             what = f"constlen is {constlen} vec4, a kernel has {self._chip.constants} at most"
             self._find("constants", what)
         self._check_counts(config, state)
+        if control >> 31 and control >> 1 & 0x3F:
+            self._find("registers differ", "HALFREGFOOTPRINT of a merged register file")
         group_id, local_id = self._control(control >> 20 & 1)
         va, code = self._code(state, read)
         file, loaded = self._constants(state, min(constlen * 4, len(state.constants)))
@@ -182,6 +184,7 @@ class Composer:
             branch_stack=2 * (control >> 14 & 0x3F),
             group_id_reg=group_id, local_id_reg=local_id,
             shared_bytes=self._sizes(constlen), private_bytes=self._private(read),
+            private_by_waves=bool(self._registers.get(r.SP_CS_PVT_MEM_SIZE, 0) >> 31),
             textures=config >> _NTEX_SHIFT & 0xFF,
             textures_va=self._address(r.SP_CS_TEX_CONST, state.texture_va, "textures"),
             samplers_va=self._address(r.SP_CS_TEX_SAMP, state.sampler_va, "samplers"),

@@ -37,6 +37,10 @@ def _wait_for_idle(cp: Processor, words: Words) -> None:
     cp.machine.caches.wait_idle()
 
 
+def _thread_control(cp: Processor, words: Words) -> None:
+    cp.threads = int(words[0])
+
+
 def _signed(value: int) -> int:
     return value - (1 << 32) if value >> 31 else value
 
@@ -222,7 +226,7 @@ HANDLERS: dict[int, Handler] = {
     0x12: Handler((0, 0), _wait_mem_writes),
     0x13: Handler((0, 0), _nothing),
     0x14: Handler((4, 4), _wait_mem_gte),
-    0x17: Handler((1, 1), _nothing),
+    0x17: Handler((1, 1), _thread_control),
     0x19: Handler((1, 1), _nothing),
     0x1A: Handler((1, 1), _nothing),
     0x1D: Handler((1, 1), _nothing),

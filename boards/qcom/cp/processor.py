@@ -19,6 +19,7 @@ from boards.qcom.cp.faults import HANG, ILLEGAL_INSTRUCTION, OPCODE_ERROR, PAGE_
 from boards.qcom.cp.packets import Packet, header
 from boards.qcom.cp.rights import Rights
 from boards.qcom.cp.state import CODE_BYTES, ComputeState, Load
+from boards.qcom.cp.static import Static
 from boards.qcom.cp.view import ShaderMemory
 from boards.qcom.memory import LINE_SHIFT
 from boards.qcom.power import ALWAYS_ON_HZ, Power
@@ -45,6 +46,7 @@ class Machine:
     find: Callable[[str, str], None]
     event: Callable[..., None]
     power: Power
+    static: Static
     issues_per_s: int = 0
     """Issue slots; 0: code takes no time."""
     run: Run = run
@@ -86,6 +88,8 @@ class Processor:
     state: ComputeState = field(default_factory=ComputeState)
     scratch: list[int] = field(default_factory=lambda: [0] * 8)
     marker: int = 0
+    threads: int | None = None
+    """Of CP_THREAD_CONTROL."""
     packets: int = 0
     patience_ms: tuple[int, int] = (0, 0)
     """The kernel's for one dispatch, and for the submission; 0: it has no end."""
@@ -223,6 +227,7 @@ class Processor:
             machine.find("marker", "EXEC_CS without SET_MARKER of compute")
         if not caches.fresh:
             machine.find("stale read", "a dispatch before CACHE_INVALIDATE in its submission")
+        machine.static.check(self.registers, self.threads, machine.find)
         caches.dispatch += 1
         try:
             made = Composer(machine.chip, self.registers, machine.find).compose(

@@ -57,6 +57,9 @@ GENERATION_7 = Offsets(
 )  # fmt: skip
 
 
+SEVENTH = 7
+
+
 def offsets(generation: int) -> Offsets:
     """Those of a generation."""
-    return GENERATION_7 if generation >= 7 else GENERATION_6
+    return GENERATION_7 if generation >= SEVENTH else GENERATION_6

@@ -78,6 +78,8 @@ class Dispatch:
     private_bytes: int = 0
     """Of one lane. What lies at SP_CS_PVT_MEM_ADDR is kept inside of the executor: the caller
     checks that the memory is mapped."""
+    private_by_waves: bool = False
+    """PERWAVEMEMLAYOUT: words of one lane do not lie side by side."""
     textures_va: int = 0
     textures: int = 0
     """NTEX: how many are at `textures_va`."""

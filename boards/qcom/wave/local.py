@@ -1,4 +1,8 @@
-"""ldl, stl, ldp, stp: shared memory of a workgroup and private memory of a lane."""
+"""ldl, stl, ldp, stp: shared memory of a workgroup and private memory of a lane.
+
+Where PERWAVEMEMLAYOUT is set, an access to private memory moves one word. # src: Mesa 25.0.7,
+ir3_shader.c, pvtmem_per_wave
+"""
 
 from __future__ import annotations
 
@@ -39,6 +43,8 @@ def bind(inst: Instruction, uses: Uses) -> Run:
     item = BYTES[kind]
 
     def storage(w: Waves) -> Storage:
+        if private and count > 1 and w.dispatch.private_by_waves:
+            w.report("words of private memory by waves", f"{count} words at once")
         return w.private if private else w.local_memory
 
     def run_load(w: Waves) -> None:
