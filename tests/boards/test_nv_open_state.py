@@ -34,6 +34,7 @@ MAX_SMS = 100
 BOOSTED = 2 | 1 << 4 | 1 << 6
 """BOOST_TO_MAX, CUDA_YES, CUDA_PRIORITY_HIGH. # src: ctrl2080perf.h"""
 BIG, HUGE = 64 << 10, 2 << 20
+NOWHERE = 0x12_3456_7000
 
 
 class Listening(BentWorld):
@@ -64,7 +65,7 @@ def stop(device: NvDevice) -> DeviceFault:
 
 
 def test_the_debugger_object_is_there_before_a_fault() -> None:
-    """RM clears the states of the SMs when it takes a channel away: a later one finds nothing."""
+    """The states of the SMs may be gone once the channel is taken away."""
     one = board()
     world = Listening(one)
     with open_on(world) as device:
@@ -131,3 +132,15 @@ def test_page_sizes_are_left_to_rm(nbytes: int, page: int, whole: int) -> None:
         check(memory.gpu_va % aligned == 0 and align == aligned, hex(align))
         check(memory.nbytes == whole, hex(memory.nbytes))
         memory.free()
+
+
+def test_a_page_fault_has_its_address_without_a_debugger_object() -> None:
+    """The channel itself reports it: NV906F_CTRL_CMD_GET_MMU_FAULT_INFO."""
+    world = BentWorld(board())
+    world.bend = Bend(DEBUGGER, "zero", status=0x1B, times=1 << 30)
+    with open_on(world) as device:
+        program, a = device.load(binary(device)), device.alloc(256)
+        device.launch(program, [a, NOWHERE, a, 1], 1)
+        with pytest.raises(DeviceFault) as caught:
+            device.synchronize(5.0)
+        check(caught.value.gpu_va == NOWHERE, str(caught.value))

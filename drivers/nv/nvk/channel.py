@@ -139,8 +139,9 @@ class Channel:
     def _watch(self) -> None:
         """Make the object that faults are read through, while there is none.
 
-        After a fault it may be too late: RM clears the SMs' error states when it takes the channel
-        away. Where RM refuses it (a GPU that lets nobody debug), faults are reported with less.
+        After a fault it may be too late: the states of the SMs are kept by the GSP, whose code is
+        not public, and the channel is being taken away. Where RM refuses it, faults are reported
+        with less.
         # src: src/nvidia/src/kernel/gpu/gr/kernel_sm_debugger_session.c ksmdbgssnConstruct_IMPL();
         # src: clients known to run make it with the channel (tinygrad ops_nv.py)
         """

@@ -95,10 +95,9 @@ class Faults:
         code = int(note.info32)
         if code in _GONE:  # and nothing more can be asked
             return Incident(cause=_GONE[Xid(code)], gone=True)
-        if channel.plan.compute:
-            page = self._page(channel, client)
-        else:
-            page = _of_channel(channel, client) if code == Xid.FIFO_ERROR_MMU_ERR_FLT else None
+        page = self._page(channel, client) if channel.plan.compute else None
+        if page is None and code == Xid.FIFO_ERROR_MMU_ERR_FLT:
+            page = _of_channel(channel, client)
         if page is not None:
             return Incident(page=page)
         if code == Xid.FIFO_ERROR_MMU_ERR_FLT:

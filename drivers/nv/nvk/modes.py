@@ -1,7 +1,8 @@
 """Modes of a GPU that an administrator sets: MIG, compute mode, confidential computing.
 
-RM lets any client make a channel in every compute mode: libcuda asks for the reservation of the GPU
-first, and so does this driver. RM gives it up when the subdevice that took it is freed.
+RM lets any client make a channel in every compute mode: modes are kept by asking for the GPU's
+reservation first, which RM's source has for what it calls "cuda exclusive" and "cuda prohibited".
+RM gives it up when the subdevice that took it is freed.
 # src: src/nvidia/src/kernel/gpu/subdevice/subdevice_ctrl_gpu_kernel.c
 # src: subdeviceCtrlCmdGpuAcquireComputeModeReservation_IMPL(), subdevice.c subdeviceDestruct(): the
 # src: same in 535.43.28 and 595.45.04; the flags of g_subdevice_nvoc.c: no root from 535 to 595
