@@ -25,6 +25,9 @@ class AmdComputeRing(ComputeRing):
         super().__init__(parts, hw)
         self.target = target
 
+    def settle(self, mark: int) -> bool:
+        return bool(self.hw.settle())
+
     @abstractmethod
     def launch(self, launcher: AnyLauncher, words: Sequence[int], grid: Block) -> None:
         """One launch, its arguments checked."""

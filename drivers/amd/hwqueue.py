@@ -31,9 +31,11 @@ class HwQueue:
         queue_id: int,
         doorbell: Callable[[int], None],
         stop: Callable[[], object],
+        settle: Callable[[], object] = bool,
     ) -> None:
+        """`settle`: does what an interrupted doorbell has left; see `Ring.settle`."""
         self.plan, self.queue_id, self.doorbell, self._stop = plan, queue_id, doorbell, stop
-        self._parts = list(parts)
+        self.settle, self._parts = settle, list(parts)
         self.ring, self.page = parts[0], parts[1]
         self.ring_view = self.ring.view()[: plan.ring_bytes]
         self.page_view = self.page.view()

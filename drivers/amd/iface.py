@@ -41,6 +41,8 @@ class HardwareQueue(gpu.HardwareQueue, Protocol):
     queue_id: int
     page_view: memoryview
     read_pointer: memoryview
+    settle: Callable[[], object]
+    """Does what an interrupted doorbell has left. Raises: Busy in the middle of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ class SdmaRing(CopyRing):
 
     decode_as = "sdma"
     unit_bytes = 1
+    hw: HardwareQueue
 
     def __init__(
         self, parts: RingParts, hw: HardwareQueue, engine: Engine, mailbox: Mailbox | None
@@ -47,6 +48,9 @@ class SdmaRing(CopyRing):
     def done(self) -> int:
         self._done += (self._cell[0] - self._done) & _MASK
         return self._done
+
+    def settle(self, mark: int) -> bool:
+        return bool(self.hw.settle())
 
     def _room(self, nbytes: int) -> int:
         """Return `put`, past a filled tail, once `nbytes` may be written there."""

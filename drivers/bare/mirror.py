@@ -85,7 +85,7 @@ class Mirrors:
     def push(self) -> None:
         """Write what has changed in any of them."""
         with self.lock:
-            for mirror in self._all.values():
+            for mirror in list(self._all.values()):
                 mirror.push()
 
     def fetch(self, first: int, off: int, nbytes: int) -> None:

@@ -29,7 +29,8 @@ from tests.support import check
 KINDS = pytest.mark.parametrize(
     ("chip", "queue"),
     [("gfx1100", "PM4"), ("gfx1100", "AQL"), ("gfx942", "PM4"), ("gfx942", "AQL"),
-     ("gfx1100", "PCI PM4"), ("gfx1100", "PCI AQL"),]
+     ("gfx1100", "PCI PM4"), ("gfx1100", "PCI AQL"),
+     ("gfx1201", "VRAM PM4"), ("gfx1100", "USB PM4"), ("gfx1100", "USB AQL")]
 )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from drivers.amd.pci.queue_spec import QueueSpec
 from drivers.bare.memory import PciMemory
 from drivers.base.contracts import Region
 from drivers.base.errors import Busy, Unsupported
+from drivers.base.turns import Jobs
 from drivers.base.undo import Undo, run_all
 from drivers.gpu.doorbell import store64
 from drivers.gpu.iface import Use
@@ -94,8 +95,11 @@ def open_queue(
         undo.add(stop)
         flush = gpu.flush_writes if parts[0].on_card else None
         traced = gpu.mmio.bus.trace is not None
-        doorbell = ringer(gpu.session, spec.doorbell, plan.name, flush, traced=traced)
-        return HwQueue(plan, parts, slot, doorbell, partial(run_all, [stop, give]))
+        doorbell = ringer(
+            gpu.session, spec.doorbell, plan.name, flush, traced=traced, jobs=gpu.doorbells
+        )
+        end = partial(run_all, [stop, give])
+        return HwQueue(plan, parts, slot, doorbell, end, gpu.doorbells.settle)
 
 
 def _needs(plan: Plan) -> list[tuple[str, int, Use, bool]]:
@@ -135,7 +139,13 @@ class Bars(Protocol):
 
 
 def ringer(
-    bars: Bars, index: int, name: str, flush: Callable[[], None] | None, *, traced: bool = False
+    bars: Bars,
+    index: int,
+    name: str,
+    flush: Callable[[], None] | None,
+    *,
+    traced: bool = False,
+    jobs: Jobs | None = None,
 ) -> Callable[[int], None]:
     """What stores a write pointer. No register is read where the ring is the host's memory: then
     there is no `flush`. A `traced` flush is made register by register.
@@ -158,7 +168,8 @@ def ringer(
             flush()
             store(value)
 
-        return flush_and_store
+        turns = jobs or Jobs()
+        return lambda value: turns.give(partial(flush_and_store, value))
     place = words[REMAP_BYTES // WORD_BYTES : REMAP_BYTES // WORD_BYTES + 1]
     size = words[MEMSIZE.dword : MEMSIZE.dword + 1]
 

@@ -53,9 +53,9 @@ class BarRegion:
 
     def write64(self, off: int, value: int) -> None:
         """Two dwords, the lower one first; no other write comes between them."""
-        bridge, _ = self._at(off, _QWORD)
+        bridge, address = self._at(off, _QWORD)
         with bridge.lock:
-            self.write(off, value.to_bytes(_QWORD, "little"))
+            bridge.write64(address, value)
             if self._prompt:
                 bridge.send()
 

@@ -159,6 +159,15 @@ class Bridge:
         self._forget(address, _DWORD)
         self._box.put([self._packet(Tlp.WRITE, _whole(address), value, what, enables)])
 
+    def write64(self, address: int, value: int) -> None:
+        """Two dwords of memory, the lower one first, queued as one: nothing comes between them."""
+        self._forget(address, 2 * _DWORD)
+        halves = (value & _LOW, value >> 32)
+        self._box.put([
+            self._packet(Tlp.WRITE, _whole(at), half, f"write {at:#x}", wire.ALL_BYTES)
+            for at, half in zip((address, address + _DWORD), halves, strict=True)
+        ])  # fmt: skip
+
     def post(self, address: int) -> None:
         """Read a dword of memory when what is queued is sent: all writes before it have arrived.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from threading import RLock
 from typing import Final, TypeAlias
 
 from drivers.base.errors import Busy, DeviceError, MalformedInput
+from drivers.base.turns import interrupted
 from drivers.base.undo import run_all
 from drivers.base.usb import CONTROL, Batch, Transfer, Usb, parts
 
@@ -41,18 +43,21 @@ class Outbox:
         """Whether a transfer of SRAM failed: its data may be in front of that of a stream."""
         self.held = False
         """Whether transfers overlap: everything else waits in the queue."""
-        self._queued: list[_Item] = []
+        self.busy = False
+        """Whether a call sends or waits now."""
+        self._queued: deque[_Item] = deque()
         self._left: list[tuple[Batch, list[_Item]]] = []
         """Requests that were sent and not waited for, the oldest first."""
 
     def put(self, transfers: Sequence[Transfer], take: Taker | None = None) -> None:
         """Queue them; they are sent when there are `MOST`. `take`: of the last one's answer."""
+        group = [_Item(one) for one in transfers[:-1]] + [_Item(transfers[-1], take)]
         with self.lock:
-            self._queued += [_Item(one) for one in transfers[:-1]]
-            self._queued.append(_Item(transfers[-1], take))
-            waiting = sum(len(item.transfer.data) for item in self._queued)
-            full = len(self._queued) >= MOST or waiting >= MOST_BYTES
-            if full and not self.held:
+            queued = self._queued
+            queued += group  # as a whole: a signal handler may put others before or behind it
+            waiting = sum(len(item.transfer.data) for item in list(queued))
+            full = len(queued) >= MOST or waiting >= MOST_BYTES
+            if full and not self.held and not self.busy:
                 self.run([])
 
     def run(self, transfers: Sequence[Transfer]) -> bytes:
@@ -60,18 +65,19 @@ class Outbox:
         with self.lock:
             if self.held:
                 raise Busy("a copy over the cable is under way", hint="read after it")
-            every = self._queued + [_Item(one) for one in transfers]
-            self._queued = []
-            answer = b""
-            for part in _cut(every):
-                answer = self._wait(self._start(part), part)
-            return answer
+            own = [_Item(one) for one in transfers]
+            with self._alone():
+                answer = b""
+                for part in _cut(self._taken_out() + own):
+                    answer = self._wait(self._start(part), part)
+                return answer
 
     def flush(self) -> None:
         """Send what is queued, and wait for everything that was sent. Raises: what it meets."""
         with self.lock:
             self.run([])
-            self._collect()
+            with self._alone():
+                self._collect()
 
     def send(self) -> None:
         """Send what is queued, and do not wait for the requests at its end.
@@ -79,18 +85,37 @@ class Outbox:
         What they meet is raised by the next call.
         """
         with self.lock:
-            if self.held:
+            if self.held or self.busy:
                 return
-            cut = _cut(self._queued)
-            self._queued = []
-            for part in cut[:-1]:
-                self._wait(self._start(part), part)
-            for part in cut[-1:]:
-                batch = self._start(part)
-                if part[-1].transfer.endpoint != CONTROL:
-                    self._wait(batch, part)
-                else:
-                    self._left.append((batch, part))
+            with self._alone():
+                cut = _cut(self._taken_out())
+                for part in cut[:-1]:
+                    self._wait(self._start(part), part)
+                for part in cut[-1:]:
+                    batch = self._start(part)
+                    if part[-1].transfer.endpoint != CONTROL:
+                        self._wait(batch, part)
+                    else:
+                        self._left.append((batch, part))
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Transfers are under way: what a signal handler puts goes out behind them.
+
+        Raises: Busy for a handler that would wait for an answer in the middle of it.
+        """
+        if self.busy:
+            raise interrupted("an answer over the cable")
+        self.busy = True  # no handler can run from the line before to here
+        try:
+            yield
+        finally:
+            self.busy = False
+
+    def _taken_out(self) -> list[_Item]:
+        """What is queued; whole groups."""
+        queued = self._queued
+        return [queued.popleft() for _ in range(len(queued))]
 
     @contextmanager
     def spoiling(self) -> Iterator[None]:
