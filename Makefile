@@ -12,7 +12,7 @@ DEVICES ?= pocl intel wgpu dawn standard metal nv-ga102 nv-ga102-ptx qcom-a630
 
 .DELETE_ON_ERROR:
 .PHONY: help bench test test-all devices check format hardware vm sweep \
-	witness-rocr witness-hip witness-rocrand witness-tinygrad witness-turnip \
+	witness-rocr witness-hip witness-rocrand witness-triton witness-tinygrad witness-turnip \
 	opencl webgpu nv qcom extras torch references newest turnip generators probe doctor clean
 
 help:
@@ -35,6 +35,7 @@ help:
 	@echo "make vm               the driver in a Linux guest around a software GPU (docs/vm.md)"
 	@echo "make witness-rocr     Debian's ROCr in front of the boards (docs/witnesses.md)"
 	@echo "make witness-hip      AMD's HIP runtime and compiler in front of the boards (docs/witnesses.md)"
+	@echo "make witness-triton   kernels by Triton's compilers on the boards (docs/witnesses.md)"
 	@echo "make witness-rocrand  rocRAND's own tests of its kernels, 1.5 GB of the cache"
 	@echo "make   kernels by Triton's compilers on the boards of AMD and NVIDIA (docs/witnesses.md)"
 	@echo "make sweep            every bus access of a bare GPU goes wrong, in every way (40 minutes)"
@@ -166,6 +167,9 @@ vm: $(VENV)/dev.stamp
 
 witness-rocr witness-hip witness-rocrand: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.witness $(@:witness-%=%) $(ARGS)
+
+witness-triton: $(VENV)/nv.stamp
+	$(BIN)/python -m tests.triton $(ARGS)
 
 sweep: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.sweep $(ARGS)

@@ -1,0 +1,1 @@
+"""Kernels written in Triton, compiled by its own compilers, run by our loader on the boards."""
