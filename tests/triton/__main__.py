@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -23,7 +22,7 @@ from compilers.amd import code_object
 from compilers.nv import cubin, nvjitlink
 from drivers.base.binary import Binary
 from drivers.base.errors import DeviceError
-from tests.debian import CannotRun
+from tests.debian import CannotRun, command
 from tests.triton import all_cases, wheel
 from tests.triton.case import Case, raw
 from unbound import terminal
@@ -42,7 +41,7 @@ CARELESS: Final = {
 """What boards report of right code by these compilers, and why: either result is one of those that
 the source allows."""
 _TREE: Final = Path(__file__).parents[2]
-_LIMIT_S: Final = 1800
+_LIMIT_S: Final = 600
 
 
 def compiled(folder: Path, archs: list[str]) -> dict[str, dict[str, dict[str, Any]]]:
@@ -55,11 +54,7 @@ def compiled(folder: Path, archs: list[str]) -> dict[str, dict[str, dict[str, An
         "TRITON_CACHE_DIR": str(folder / "cache"), "TRITON_DEFAULT_FP_FUSION": "1",
     }  # fmt: skip
     words = [sys.executable, "-m", "tests.triton.compiled", str(folder), *archs]
-    done = subprocess.run(
-        words, cwd=_TREE, env=environ, capture_output=True, text=True, timeout=_LIMIT_S, check=False
-    )
-    if done.returncode:
-        raise CannotRun(f"Triton's compiler ended with {done.returncode}: {done.stderr[-1000:]}")
+    command(words, environ, _TREE, limit_s=_LIMIT_S)
     index: dict[str, dict[str, dict[str, Any]]] = json.loads((folder / "index.json").read_text())
     return index
 
