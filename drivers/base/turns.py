@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from threading import RLock, get_ident
 from typing import Final
 
@@ -23,16 +24,22 @@ _MOST: Final = 1 << 16
 
 
 class Turns:
-    """Calls `work`, in one call at a time; threads wait for each other."""
+    """Calls `work`, in one call at a time; threads wait for each other.
 
-    def __init__(self, work: Callable[[], object]) -> None:
-        self._work = work
+    `lock`: one that the work takes, and callers may hold. Two locks, taken in either order by two
+    threads, would never be given back.
+    """
+
+    def __init__(
+        self, work: Callable[[], object], lock: AbstractContextManager[bool] | None = None
+    ) -> None:
+        self._work, self._given = work, lock
         self.after_fork()
         forks.inherit(self)
 
     def after_fork(self) -> None:
         """In a child: a thread of the parent may hold the lock, in the middle of work."""
-        self.lock = RLock()
+        self.lock = RLock() if self._given is None else self._given
         self._owner = 0
         self._again = False
 
@@ -76,9 +83,10 @@ def interrupted(what: str) -> Busy:
 class Jobs:
     """Jobs in order, each of which may be done twice: one that a handler ends is done again."""
 
-    def __init__(self) -> None:
+    def __init__(self, lock: AbstractContextManager[bool] | None = None) -> None:
+        """`lock`: see `Turns`."""
         self._jobs: deque[Callable[[], object]] = deque()
-        self.turns = Turns(self._do)
+        self.turns = Turns(self._do, lock)
 
     def give(self, job: Callable[[], object]) -> None:
         """Do it now, or behind what this call interrupts. Raises: what jobs meet."""

@@ -14,6 +14,7 @@ from typing import Protocol, Self
 from drivers.base.contracts import Region, World
 from drivers.base.deadline import Clock
 from drivers.base.errors import BadArgument, Unsupported, UseAfterFree, during
+from drivers.base.turns import Jobs
 from drivers.base.undo import Undo, run_all, whole
 from drivers.pci.aspm import keep_awake
 from drivers.pci.bars_session import open_bars
@@ -65,11 +66,13 @@ class PciSession:
 
     def __init__(
         self, world: World, access: Access, grade: Grade, address_bits: int,
-        clock: Clock | None = None,
+        clock: Clock | None = None, jobs: Jobs | None = None,
     ) -> None:  # fmt: skip
         self.world, self._access, self.address = world, access, access.address
         self.clock: Clock = clock or world
         """Time as the function has it: behind a bus that queues writes, sleeping sends them."""
+        self.jobs = jobs or Jobs()
+        """Stores that take several calls: each behind what it has to follow."""
         self.interrupts = False
         self.dma = Dma(world, grade, access.iommu, address_bits, self._first_dma)
         self._bars: dict[int, tuple[Region, bool]] = {}

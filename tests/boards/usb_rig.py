@@ -18,6 +18,7 @@ from drivers.amd.pci import boot
 from drivers.amd.pci.gpu import BareGpu
 from drivers.base.contracts import World
 from drivers.base.pci import StateStore
+from drivers.base.turns import Jobs
 from drivers.choice import choose
 from drivers.firmware import chosen_manifest, load
 from drivers.pci.dma import Grade
@@ -74,7 +75,10 @@ class UsbRig:
         """The GPU behind it, its discovery table read; the cable is given back at the end."""
         world = self.world()
         function = open_function(Bridge(world.usb(*WHERE, 0), world))
-        session = PciSession(world, function, Grade.NONE, BUS_ADDRESS_BITS, function.bridge)
+        bridge = function.bridge
+        session = PciSession(
+            world, function, Grade.NONE, BUS_ADDRESS_BITS, bridge, Jobs(bridge.lock)
+        )
         chip = chip_of_device(function.card.device)
         if chip is None:
             raise KeyError(hex(function.card.device))

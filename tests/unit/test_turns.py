@@ -96,3 +96,27 @@ def test_a_piece_is_given_back_where_a_handler_raises() -> None:
     with arena.piece(b"5678") as piece:
         check(piece.cpu_va == region.cpu_va and piece.read() == b"5678")
     region.close()
+
+
+def test_work_under_a_lock_that_callers_hold_too() -> None:
+    """One thread holds the cable and rings; another one's doorbell is in the middle of it."""
+    cable, inside, done = threading.RLock(), threading.Event(), []
+    jobs = Jobs(cable)
+
+    def doorbell() -> None:
+        inside.set()
+        with cable:
+            done.append(1)
+
+    def holds_the_cable() -> None:
+        with cable:
+            inside.wait(0.2)  # the other one is at its doorbell, or waits for the cable
+            jobs.give(doorbell)
+
+    workers = [threading.Thread(target=holds_the_cable, daemon=True),
+               threading.Thread(target=jobs.give, args=(doorbell,), daemon=True)]  # fmt: skip
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(30)
+    check(len(done) == 2, "each waits for the other")

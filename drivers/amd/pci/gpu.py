@@ -15,7 +15,6 @@ from drivers.amd.pci.registers import Version
 from drivers.bare.mmio import Block
 from drivers.bare.place import Place
 from drivers.base.contracts import Region
-from drivers.base.turns import Jobs
 
 if TYPE_CHECKING:
     from drivers.bare.vram import VramPages
@@ -49,8 +48,6 @@ class BareGpu:
 
     Raises: DeviceGone.
     """
-    doorbells: Jobs = field(default_factory=Jobs)
-    """Those that take several calls: each behind what it has to follow."""
     interrupt_rptr: int = 0
     """How far `ih.poll` has read the interrupt ring, in bytes."""
 

@@ -96,10 +96,10 @@ def open_queue(
         flush = gpu.flush_writes if parts[0].on_card else None
         traced = gpu.mmio.bus.trace is not None
         doorbell = ringer(
-            gpu.session, spec.doorbell, plan.name, flush, traced=traced, jobs=gpu.doorbells
+            gpu.session, spec.doorbell, plan.name, flush, traced=traced, jobs=gpu.session.jobs
         )
         end = partial(run_all, [stop, give])
-        return HwQueue(plan, parts, slot, doorbell, end, gpu.doorbells.settle)
+        return HwQueue(plan, parts, slot, doorbell, end, gpu.session.jobs.settle)
 
 
 def _needs(plan: Plan) -> list[tuple[str, int, Use, bool]]:

@@ -22,6 +22,7 @@ from drivers.bare.mirror import Mirrors
 from drivers.base.contracts import World
 from drivers.base.errors import NotFound, Unsupported, during
 from drivers.base.pci import Lock, StateStore
+from drivers.base.turns import Jobs
 from drivers.base.undo import Step, Undo, run_all
 from drivers.choice import Choice
 from drivers.claim.place import state_for
@@ -56,7 +57,10 @@ def open_usb(world: World, choice: Choice, state: StateStore | None) -> PciIface
         undo.hand_over(partial(run_all, [function.close, lock.release]))
         chip = _chip(function)
         firmware = _firmware(world, choice, function, chip)
-        session = PciSession(world, function, Grade.NONE, BUS_ADDRESS_BITS, function.bridge)
+        bridge = function.bridge
+        session = PciSession(
+            world, function, Grade.NONE, BUS_ADDRESS_BITS, bridge, Jobs(bridge.lock)
+        )
         give_back = _giving_back(session, lock)
         undo.hand_over(give_back)
         with during("keep the link awake"):
