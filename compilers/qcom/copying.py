@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import struct
 import sys
+from collections.abc import Sequence
 from typing import Final
 
 from compilers import binary
 from compilers.qcom.compiler import compile_object
 from drivers.base.contracts import Binary
 from queues.qcom.kernel_code import MAX_FULL, AdrenoCode
+from unbound import terminal
 
 SOURCE: Final = """\
 ir3 {generation} {registers} 64 0 3
@@ -46,7 +48,13 @@ def made(generation: int) -> tuple[tuple[int, ...], AdrenoCode]:
     return struct.unpack(f"<{len(built.image) // 8}Q", built.image), AdrenoCode.of(built)
 
 
-if __name__ == "__main__":
+def main(_: Sequence[str]) -> int:
+    """0, with the words of each generation printed."""
     for number in _CHIPS:
         words, code = made(number)
         sys.stdout.write(f"{number}: {', '.join(map(hex, words))}\n{code}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    terminal.run(main)
