@@ -163,7 +163,7 @@ def _versions(*versions: Version) -> frozenset[Version]:
 _BARE_942 = Bare(device_ids=(0x74A1,), mmhub=(1, 8, 0), nbif=(7, 9, 0), mp=(13, 0, 6),
                  osssys=(4, 4, 2), hdp=(4, 4, 2))  # fmt: skip
 _NAVI_31 = (0x744C, 0x7448, 0x7449, 0x744A, 0x744B, 0x745E)
-_NAVI_32 = (0x747E, 0x7470, 0x7460, 0x7461)
+_NAVI_32 = (0x747E, 0x7470, 0x7460)
 _NAVI_33 = (0x7480, 0x73F0, 0x7481, 0x7483, 0x7487, 0x7489, 0x748B, 0x7499, 0x749F)
 """Cards, workstations' cards and mobile GPUs of one die each; discovery's versions are checked.
 
