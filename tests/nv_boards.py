@@ -29,7 +29,7 @@ VRAM_BYTES: Final = 1 << 30
 class NvMachine(WholeMachine):
     """A machine with one GPU whose queues run late, as silicon's do."""
 
-    def __init__(self, chip: str, kernel: int) -> None:
+    def __init__(self, chip: str, kernel: int = DEFAULT) -> None:
         options = NvOptions(vram_bytes=VRAM_BYTES, late=True, driver=kernel)
         board: Any = open_nv_board(chip, options=options)
         super().__init__(board)

@@ -40,7 +40,9 @@ def test_a_handler_that_computes(chip: str, queue: str) -> None:
     with device_on(chip, queue) as (_, device):
         scene = Scene(Sums(device))
         scene.everywhere(20)
-        check(not scene.refused or "USB" in queue, f"{scene.refused} waits were refused")
+        # Registers of the VRAM's board are no memory either: its flushes and doorbells are calls.
+        called = queue.startswith(("USB", "VRAM"))
+        check(not scene.refused or called, f"{scene.refused} waits were refused")
 
 
 def test_a_handler_that_copies(monkeypatch: pytest.MonkeyPatch) -> None:
