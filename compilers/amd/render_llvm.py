@@ -43,7 +43,8 @@ def render(kernel: Kernel, arch: str) -> str:
 
 
 _APART = ("gfx942", "gfx950")
-"""Where LLVM rounds a product of halves by an instruction of its own. # measured: 2026-11-27"""
+"""Where products that become halves have their sign without help. # measured: 2026-11-28, LLVM 22,
+boards: halves and float32, 64 pairs of signs and zeros"""
 
 
 class AmdLlvmPrinter(GpuLlvmPrinter):
@@ -73,8 +74,8 @@ class AmdLlvmPrinter(GpuLlvmPrinter):
     def _signed(self, half: Value, product: Value) -> Value:
         """Its sign by the product's bits.
 
-        LLVM 15 to 21 make the product of widened halves and its rounding by v_fma_mixlo_f16, with
-        +0 as the addend: 0 * -0 would be +0.
+        LLVM makes the product of widened halves and its rounding by v_fma_mixlo_f16, with
+        +0 as the addend: 0 * -0 would be +0. # measured: 2026-11-27, gfx1030, gfx1100, gfx1201
         # src: VOP3PInstructions.td MadFmaMixFP16Pats; IEEE 754-2019, 6.3
         """
         lanes, emit = half.lanes, super().emit

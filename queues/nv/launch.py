@@ -121,7 +121,7 @@ def _put_memory(target: Target, kernel: Kernel, qmd: Qmd, lanes: int) -> None:
     """Shared and private memory, constant banks.
 
     Of an SM's L1, one workgroup needs the least; wanted is enough for all that registers and lanes
-    allow at once. # src: Mesa nak/qmd.rs gv100_get_qmd_smem_config() of 2025
+    allow at once. # src: Mesa nak/qmd.rs gv100_get_qmd_smem_config(), newer than 25.0.7 (the least)
     """
     shared = _up(kernel.shared_bytes, SHARED_ALIGN)
     qmd.put("SHARED_MEMORY_SIZE", shared)

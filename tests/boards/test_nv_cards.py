@@ -67,7 +67,7 @@ class Host:
         return found
 
     def shows(self, environ: Mapping[str, str] | None = None) -> list[str]:
-        """The same, as files alone show it."""
+        """The numbers of the cards, as files alone show them."""
         gpus = look(self.world, visible_lists(environ or {}, "NV")).gpus
         numbered = {gpu.number: gpu.node.path for gpu in gpus if gpu.number is not None}
         check(sorted(numbered) == list(range(len(numbered))), str(numbered))

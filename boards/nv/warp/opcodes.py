@@ -96,7 +96,7 @@ UNIFORM: Final = (
 _ACROSS: Final = (0x006, 0x086, 0x11A, 0x11C, 0x155, 0x156, 0x1A1, 0x1C4)
 """What other lanes or barriers have a part in: VOTE, DEPBAR, B2R, BMOV, MATCH, REDUX."""
 _SHUFFLE: Final = 0x189
-"""Lanes whose word nobody reads may have none."""
+"""Lanes whose word is not read may have none."""
 _NAMES: Final = {number: name for number, (name, _) in (_PLAIN | MEMORY).items()}
 
 

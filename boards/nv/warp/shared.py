@@ -96,7 +96,7 @@ class Own:
     def load(
         self, t: Threads, lanes: Lanes, addresses: Array, missing: list[Array] | None = None
     ) -> Array:
-        """A number of each lane; poison and a violation for what nobody wrote.
+        """A number of each lane; poison and a violation for what was never written.
 
         Of several words, single ones may have been never written: `missing` gets which. measured:
         nvrtc 13.5 loads 16 bytes of an array of 12, and does not use the last word

@@ -2,7 +2,7 @@
 
 NV_ESC_CARD_INFO lists every GPU of the machine in the order in which the kernel driver found them,
 but for excluded ones; a container has the nodes of some of them. A minor number is the order of
-finding, too, so neither is a number for users.
+probing, too, so neither is a number for users.
 # src: kernel-open/nvidia/nv.c nvidia_read_card_info() (nv_linux_devices; valid, pci_info,
 # src: minor_number): the same in 535.43.28, 550.163.01, 570.144, 580.95.05, 595.45.04
 """

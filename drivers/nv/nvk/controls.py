@@ -210,7 +210,7 @@ class CcCapabilities(Struct, size=5):
 
 
 class CcCapabilities550(Struct, size=6):
-    """The same since 550."""
+    """NV_CONF_COMPUTE_CTRL_CMD_SYSTEM_GET_CAPABILITIES_PARAMS since 550."""
 
     cpu_capability: int = u8()
     gpus_capability: int = u8()

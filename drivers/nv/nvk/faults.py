@@ -138,7 +138,7 @@ class Faults:
         return "", 0
 
     def _error_from(self, channel: Channel, start: int) -> tuple[str, int]:
-        """The same from one SM on. Raises: what RM refuses."""
+        """The states of SMs from one on. Raises: what RM refuses."""
         args = SmErrorStates(
             h_target_channel=channel.handle, num_sms_to_read=MAX_SMS, starting_sm=start
         )
